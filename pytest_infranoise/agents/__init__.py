@@ -1,0 +1,1 @@
+"""What works on a task: the oracle, nobody, or a command line."""

@@ -1,0 +1,1 @@
+"""Where trials run: one module per provider of sandboxes, and the protocol they share."""

@@ -1,0 +1,202 @@
+"""What a backend offers: the protocol, and the values that cross it.
+
+The rule that every backend keeps: the *provider* failing (no such image, the daemon went away, the
+container vanished) is a `SandboxError`; the *command* failing is a value, a `StepResult`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from pytest_infranoise.model.outcome import Counters, Ending
+from pytest_infranoise.model.resources import Allocation, Capacity
+from pytest_infranoise.model.task import PreparedImage, Task
+
+LABEL = "pytest-infranoise"
+"""Label of every container of ours; its value is the study's id."""
+TRIAL_LABEL = "pytest-infranoise.trial"
+OWNER_LABEL = "pytest-infranoise.owner"
+
+OUTPUT_TAIL_BYTES = 16 * 1024
+"""How much of a step's output is kept: its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What enforces the limits, as facts for header, verdict and manifest.
+
+    `engine` is name and version for people (`docker 20.10.24`); `engine_id` keys the admission
+    budget (two clients of one engine share it); `enforcement` is `hard limit` or `watchdog`;
+    `isolation` says in a few words what the sandbox is. `details` goes to the manifest as it is.
+    """
+
+    backend: str
+    engine: str
+    engine_id: str
+    cgroup_version: int | None
+    enforcement: str
+    capacity: Capacity
+    isolation: str = ""
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRequest:
+    """Everything a backend needs to open one sandbox.
+
+    `trial` is unique within the study and names the container. `environment` is set for every
+    step; `masked_paths` are host folders that must not be visible inside (local backend).
+    """
+
+    study: str
+    trial: str
+    owner: str
+    task: Task
+    image: PreparedImage
+    allocation: Allocation
+    environment: Mapping[str, str] = field(default_factory=dict)
+    masked_paths: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of one command.
+
+    `exit_code` follows the shell's convention (128 + signal; 137 after SIGKILL) and is None unless
+    `ending` is `exit`. `output` is the tail of stdout and stderr together, decoded as UTF-8 with
+    replacement, `output_bytes` how much was printed in all.
+    """
+
+    ending: Ending
+    exit_code: int | None
+    wall_seconds: float
+    output: str = ""
+    output_bytes: int = 0
+    output_truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveLimits:
+    """Limits as read back from where they are enforced; None is uncapped, absent is unknown.
+
+    `values` may hold `memory_limit_bytes`, `memory_reservation_bytes`, `memory_swap_bytes` (memory
+    plus swap), `cpu_limit_cores`, `cpu_weight`; `source` says where they were read.
+    """
+
+    values: Mapping[str, int | float | None]
+    source: str
+
+
+class Sandbox(Protocol):
+    """An open sandbox: held open by a process of ours until `close`, whatever its steps do."""
+
+    def exec(
+        self,
+        command: Sequence[str],
+        *,
+        timeout_seconds: float | None = None,
+        environment: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+        user: str | None = None,
+    ) -> StepResult:
+        """Run one command to its end or its deadline; at the deadline everything is killed.
+
+        A background child that holds stdout open does not delay the result. `user` None is root;
+        `workdir` None is the image's. A command that does not exist returns 127, one that cannot be
+        executed 126, as from a shell.
+
+        Raises:
+            SandboxError: the sandbox or its engine is gone.
+        """
+
+    def put(self, source: Path, target: str) -> None:
+        """Copy a host file to the path `target`, or the contents of a host folder into it.
+
+        The target is removed and made anew as root first, so that nothing the agent left there (a
+        symlink, say) can redirect the copy; missing parents are created. Modes are kept, the owner
+        is root.
+
+        Raises:
+            SandboxError: the sandbox is gone, or its disk is full.
+        """
+
+    def read(self, path: str, *, max_bytes: int) -> bytes | None:
+        """Return a file's last `max_bytes` bytes, or None if there is no such regular file."""
+
+    def get(self, source: str, target: Path) -> None:
+        """Copy a file or folder out of the sandbox to the host path `target`.
+
+        Raises:
+            FileNotFoundError: nothing is at `source`.
+        """
+
+    def kill_all(self) -> None:
+        """Kill every process in the sandbox but its holder; return when they are gone."""
+
+    def counters(self, *, expect_kill: bool = False) -> Counters:
+        """Read the kernel's counters over the sandbox's whole cgroup subtree.
+
+        `expect_kill` says that something hints at a kill, so a counter that has not risen since the
+        last reading is polled for up to 100 ms before it is believed.
+        """
+
+    def effective_limits(self) -> EffectiveLimits:
+        """Read the limits back from the kernel or the engine."""
+
+    def is_alive(self) -> bool:
+        """Whether the sandbox still stands (its holder runs)."""
+
+    def close(self) -> None:
+        """Remove the sandbox and all that belongs to it; safe to call twice, never raises."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Backend(Protocol):
+    """A provider of sandboxes. One instance per process; `info` and `prepare` run before trials."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """What enforces the limits here."""
+
+    def check(self, task: Task) -> Sequence[str]:
+        """Return warnings about what this backend ignores in a task (each once per study).
+
+        Raises:
+            UsageError: the task needs something that this backend does not have, by name.
+        """
+
+    def prepare(self, task: Task, progress: Callable[[str], None]) -> PreparedImage:
+        """Pull or build what the task needs, once per content, whoever else asks meanwhile.
+
+        Raises:
+            UsageError: it cannot be had; the message names the task and ends with the tail of the
+                builder's output.
+        """
+
+    def open(self, request: SandboxRequest) -> Sandbox:
+        """Open a sandbox with its limits in force and its holder running.
+
+        Raises:
+            SandboxError: the engine did not do it; the cause is `image`, `sandbox_start` or
+                `engine`.
+        """
+
+    def sweep(self, study: str, owner: str | None = None) -> int:
+        """Remove every sandbox of a study (of one owner), and return how many there were.
+
+        Usable from any process and thread, also while another is inside a sandbox's method.
+        """
+
+    def close(self) -> None:
+        """Release connections."""

@@ -1,0 +1,239 @@
+"""From evidence to outcome: the one place that decides what a trial was.
+
+The precedence is that of docs/measurement.md ("What a trial's outcome is"). Everything here is
+pure, so that a table of cases can test it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+SIGKILL_EXIT = 137
+
+
+class Outcome(StrEnum):
+    """What a trial was; every trial has exactly one."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    INFRA_ERROR = "infra_error"
+
+
+class Cause(StrEnum):
+    """Why a trial has its outcome; the first group belongs to `oom`, the rest to `infra_error`."""
+
+    ENDED_PHASE = "ended_phase"
+    VERIFIER = "verifier"
+    SURVIVED_THEN_FAILED = "survived_then_failed"
+
+    HOST_MEMORY = "host_memory"
+    UNATTRIBUTED_KILL = "unattributed_kill"
+    IMAGE = "image"
+    SANDBOX_START = "sandbox_start"
+    SANDBOX_LOST = "sandbox_lost"
+    ENGINE = "engine"
+    HARNESS = "harness"
+    WORKER_LOST = "worker_lost"
+    VERIFIER_TIMEOUT = "verifier_timeout"
+    VERIFIER_BOOTSTRAP = "verifier_bootstrap"
+    REWARD_MISSING = "reward_missing"
+    REWARD_INVALID = "reward_invalid"
+
+
+class Phase(StrEnum):
+    """The parts of a trial's life, in order."""
+
+    SETUP = "setup"
+    AGENT = "agent"
+    VERIFY = "verify"
+    TEARDOWN = "teardown"
+
+
+class Ending(StrEnum):
+    """What ended a phase."""
+
+    EXIT = "exit"  # its command returned, whatever the exit code
+    DEADLINE = "deadline"  # its time was up and we killed it
+    OOM_POLICY = "oom_policy"  # a kill at the threshold, and the policy ends the trial there
+    LOST = "lost"  # the sandbox vanished under it
+    ERROR = "error"  # the engine or this harness failed
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """One reading of a sandbox's kernel counters; None means not readable here.
+
+    `limit_reached` says whether the sandbox's own kill threshold was reached since it was opened:
+    v1, the peak stands at the limit; v2, the cgroup's own `oom` or `max` event counter is above
+    zero. It is False in an uncapped set. Peaks and sums are cumulative over the sandbox's life.
+    `source` names the files or the hint that the kill count was read from.
+    """
+
+    oom_kills: int | None = None
+    limit_reached: bool | None = None
+    limit_hits: int | None = None
+    memory_peak_bytes: int | None = None
+    memory_working_set_bytes: int | None = None
+    cpu_seconds: float | None = None
+    cpu_periods: int | None = None
+    throttled_periods: int | None = None
+    throttled_seconds: float | None = None
+    source: str | None = None
+
+
+def increase(before: int | None, after: int | None) -> int | None:
+    """Return how much a counter rose; unknown if either reading is."""
+    return None if before is None or after is None else max(0, after - before)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEvidence:
+    """The facts about one phase of a trial.
+
+    `oom_kills` is the increase of the kernel's counter over the phase, `oom_kills_source` where it
+    was read; `limit_reached` is `Counters.limit_reached` at the phase's end.
+    """
+
+    phase: Phase
+    ending: Ending
+    exit_code: int | None = None
+    oom_kills: int | None = None
+    oom_kills_source: str | None = None
+    limit_reached: bool | None = None
+    error_cause: Cause | None = None
+    error: str | None = None
+
+    @property
+    def was_killed_by_kernel(self) -> bool:
+        """Whether a kernel kill, not the agent itself, ended this phase."""
+        if self.ending is Ending.OOM_POLICY:
+            return True
+        died = self.ending is Ending.LOST or self.exit_code == SIGKILL_EXIT
+        return died and bool(self.oom_kills)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the verification said: `passed`, or the `problem` that left it without an answer."""
+
+    passed: bool = False
+    score: float | None = None
+    problem: Cause | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All facts that decide a trial's outcome; a phase that never began is absent."""
+
+    phases: Sequence[PhaseEvidence]
+    verdict: Verdict | None = None
+    memory_is_capped: bool = True
+
+    def phase(self, phase: Phase) -> PhaseEvidence | None:
+        """Return the evidence of one phase, or None if it never began."""
+        return next((item for item in self.phases if item.phase is phase), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """An outcome with its cause and one line of detail for people."""
+
+    outcome: Outcome
+    cause: Cause | None = None
+    detail: str | None = None
+
+    @classmethod
+    def infra(cls, cause: Cause, detail: str | None = None) -> Self:
+        """An error of the infrastructure."""
+        return cls(Outcome.INFRA_ERROR, cause, detail)
+
+
+def classify(evidence: Evidence) -> Classification:
+    """Return what the trial was; the first rule that applies decides."""
+    verdict = evidence.verdict
+    if verdict is not None and verdict.passed:
+        return Classification(Outcome.PASSED)
+    for rule in (
+        _provider_failed,
+        _foreign_kill,
+        _agent_ended_early,
+        _verifier_killed,
+        _verifier_failed,
+        _kill_survived,
+    ):
+        found = rule(evidence)
+        if found is not None:
+            return found
+    return Classification(Outcome.FAILED)
+
+
+def _provider_failed(evidence: Evidence) -> Classification | None:
+    for item in evidence.phases:
+        if item.phase is Phase.TEARDOWN or _own_kill(item, evidence) and item.was_killed_by_kernel:
+            continue
+        if item.ending is Ending.LOST:
+            return Classification.infra(item.error_cause or Cause.SANDBOX_LOST, item.error)
+        if item.ending is Ending.ERROR:
+            return Classification.infra(item.error_cause or Cause.HARNESS, item.error)
+    return None
+
+
+def _foreign_kill(evidence: Evidence) -> Classification | None:
+    """A kernel kill that our own threshold cannot have caused."""
+    for item in evidence.phases:
+        if not item.oom_kills or _own_kill(item, evidence):
+            continue
+        if evidence.memory_is_capped and item.limit_reached is None:
+            detail = f"killed in {item.phase}; whose limit was reached is unknown"
+            return Classification.infra(Cause.UNATTRIBUTED_KILL, detail)
+        detail = f"killed in {item.phase} by the kernel, but not at its own kill threshold"
+        return Classification.infra(Cause.HOST_MEMORY, detail)
+    return None
+
+
+def _own_kill(item: PhaseEvidence, evidence: Evidence) -> bool:
+    killed = bool(item.oom_kills) or item.ending is Ending.OOM_POLICY
+    return killed and evidence.memory_is_capped and item.limit_reached is True
+
+
+def _agent_ended_early(evidence: Evidence) -> Classification | None:
+    for phase in (Phase.SETUP, Phase.AGENT):
+        item = evidence.phase(phase)
+        if item is None:
+            continue
+        if item.was_killed_by_kernel:
+            return Classification(Outcome.OOM, Cause.ENDED_PHASE, f"killed in {phase}")
+        if item.ending is Ending.DEADLINE:
+            kills = f" after {item.oom_kills} kill(s)" if item.oom_kills else ""
+            return Classification(Outcome.TIMEOUT, None, f"deadline in {phase}{kills}")
+    return None
+
+
+def _verifier_killed(evidence: Evidence) -> Classification | None:
+    item = evidence.phase(Phase.VERIFY)
+    if item is not None and item.oom_kills:
+        return Classification(Outcome.OOM, Cause.VERIFIER, "killed during verification")
+    return None
+
+
+def _verifier_failed(evidence: Evidence) -> Classification | None:
+    item = evidence.phase(Phase.VERIFY)
+    if item is not None and item.ending is Ending.DEADLINE:
+        return Classification.infra(Cause.VERIFIER_TIMEOUT, "the verifier ran into its deadline")
+    verdict = evidence.verdict
+    if verdict is not None and verdict.problem is not None:
+        return Classification.infra(verdict.problem, verdict.detail)
+    return None
+
+
+def _kill_survived(evidence: Evidence) -> Classification | None:
+    for phase in (Phase.SETUP, Phase.AGENT):
+        item = evidence.phase(phase)
+        if item is not None and item.oom_kills:
+            detail = f"{item.oom_kills} kill(s) in {phase}, the agent went on"
+            return Classification(Outcome.OOM, Cause.SURVIVED_THEN_FAILED, detail)
+    return None

@@ -1,0 +1,66 @@
+"""A benchmark task as every backend and agent sees it, whatever format it came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pytest_infranoise.model.resources import ResourceSpec
+
+Leftovers = Literal["keep", "kill"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """Where a task's image comes from: a name to pull, or a folder with a Dockerfile to build.
+
+    Exactly one of the two is set for a container backend; the local backend reads the Dockerfile
+    (its WORKDIR, ENV and COPY) and ignores names.
+    """
+
+    docker_image: str | None = None
+    build_context: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One benchmark task.
+
+    `name` is unique within a study and keys the analysis. `digest` is a content digest of
+    everything that can change the outcome. Timeouts are seconds; None means that none is declared.
+    `directory`, `instruction`, `solution` and `tests` are None for a task that is a Python test
+    (`@pytest.mark.infra`).
+    """
+
+    name: str
+    digest: str
+    spec: ResourceSpec
+    image: ImageSource
+    directory: Path | None = None
+    instruction: str | None = None
+    solution: Path | None = None
+    tests: Path | None = None
+    agent_timeout_seconds: float | None = None
+    verifier_timeout_seconds: float = 600.0
+    build_timeout_seconds: float = 600.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    solution_environment: Mapping[str, str] = field(default_factory=dict)
+    verifier_environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    agent_user: str | None = None
+    verifier_user: str | None = None
+    leftovers: Leftovers | None = None
+    network: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedImage:
+    """An image that is ready on the engine: `reference` opens it, `digest` names its content.
+
+    Crosses process boundaries as builtins (`dataclasses.asdict`).
+    """
+
+    reference: str
+    digest: str | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,131 @@
+"""One trial: what is planned, and what is recorded of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pytest_infranoise.model.outcome import Cause, Outcome
+from pytest_infranoise.model.resources import Allocation, ParameterSet
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """task x parameter set x sample, with its place in the study's order.
+
+    `block` numbers the group that holds every parameter set of one task and sample; `position` is
+    the place in the whole order. `seed` is the same in every parameter set of a task and sample.
+    """
+
+    study: str
+    task: str
+    parameter_set: ParameterSet
+    sample: int
+    block: int
+    position: int
+    seed: int
+    requested: Allocation
+    allocation: Allocation
+    agent_timeout_seconds: float | None
+    attempt: int = 1
+
+    @property
+    def id(self) -> str:
+        """The last part of the item id: parameter set and sample, `3x-s1`."""
+        return trial_id(self.parameter_set.id, self.sample)
+
+
+def trial_id(parameter_set: str, sample: int) -> str:
+    """Return the part of an item id that names parameter set and sample."""
+    return f"{parameter_set}-s{sample}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """What is recorded of one phase; see docs/measurement.md for each number.
+
+    `output` is the tail of what the phase printed, decoded with replacement;
+    `output_truncated` says whether anything before it was dropped.
+    """
+
+    phase: str
+    ending: str
+    started_at: str
+    wall_seconds: float
+    exit_code: int | None = None
+    oom_kills: int | None = None
+    oom_kills_source: str | None = None
+    limit_reached: bool | None = None
+    limit_hits: int | None = None
+    memory_peak_bytes: int | None = None
+    memory_working_set_bytes: int | None = None
+    cpu_seconds: float | None = None
+    cpu_periods: int | None = None
+    throttled_periods: int | None = None
+    throttled_seconds: float | None = None
+    output: str = ""
+    output_truncated: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """One line of `trials.jsonl`. Bytes, cores and seconds; None is unknown or uncapped.
+
+    `*_guarantee_*` and `*_limit_*` are what the trial was given after the engine's own bounds;
+    `requested` holds what the parameter set asked for and `effective` what was read back from the
+    kernel or engine, each with its source. `trials_beside` is how many other guarantees were open
+    on the host when this one was admitted.
+    """
+
+    study: str
+    task: str
+    parameter_set: str
+    sample: int
+    attempt: int
+    block: int
+    position: int
+    outcome: Outcome
+    cause: Cause | None
+    detail: str | None
+    score: float | None
+    oom_kills: int | None
+    memory_guarantee_bytes: int | None
+    memory_limit_bytes: int | None
+    cpu_guarantee_cores: float | None
+    cpu_limit_cores: float | None
+    memory_peak_bytes: int | None
+    memory_working_set_bytes: int | None
+    cpu_seconds: float | None
+    cpu_periods: int | None
+    throttled_periods: int | None
+    started_at: str
+    wall_seconds: float | None
+    admission_wait_seconds: float | None
+    trials_beside: int | None
+    host_memory_available_bytes: int | None
+    visible_cpus: int | None
+    visible_memory_bytes: int | None
+    image_digest: str | None
+    worker: str
+    seed: int
+    requested: Mapping[str, Any] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    phases: tuple[PhaseRecord, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """What makes a record unique within a study."""
+        return (self.task, self.parameter_set, self.sample, self.attempt)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return exact builtins only, as they cross processes and stand in the journal."""
+        values = asdict(self)
+        values["outcome"] = self.outcome.value
+        values["cause"] = None if self.cause is None else self.cause.value
+        values["notes"] = list(self.notes)
+        values["phases"] = [asdict(phase) for phase in self.phases]
+        return values

@@ -1,0 +1,1 @@
+"""What people read: tables as data, and their renderings."""

@@ -1,0 +1,1 @@
+"""Numbers in, frozen results out: the methods of docs/statistics.md."""

@@ -1,0 +1,1 @@
+"""A study on disk: its manifest, and its journal of trials."""

@@ -1,0 +1,76 @@
+"""Sizes, core counts and durations: one documented meaning for every spelling.
+
+All size suffixes are binary, because that is what task formats and the Docker command line mean by
+them: ``512M``, ``512Mi``, ``512MB``, ``512MiB``, ``0.5G`` and ``536870912`` are the same number of
+bytes.
+"""
+
+import math
+import re
+from fractions import Fraction
+
+from pytest_infranoise.errors import UsageError
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+_FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024**4}
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<prefix>[KMGT]?)(?:I?B)?", re.ASCII)
+
+
+def parse_size(value: str | int | float, *, where: str) -> int:
+    """Return the bytes that `value` names; fractions of a byte are dropped.
+
+    `where` names the file and field for the message of the `UsageError` that bad input raises.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{where}: {value!r} is not a size; write for example 512M or 2G")
+    match = _SIZE.fullmatch(str(value).strip().upper())
+    if match is None:
+        raise UsageError(f"{where}: {value!r} is not a size; write for example 512M or 2G")
+    size = int(Fraction(match["number"]) * _FACTORS[match["prefix"]])
+    if size <= 0:
+        raise UsageError(f"{where}: a size must be greater than zero, not {value!r}")
+    return size
+
+
+def parse_cores(value: str | int | float, *, where: str) -> float:
+    """Return a positive number of CPU cores; `where` names file and field for the `UsageError`."""
+    try:
+        cores = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        cores = math.nan
+    if not (math.isfinite(cores) and cores > 0):
+        raise UsageError(f"{where}: {value!r} is not a number of CPU cores; write for example 0.5")
+    return cores
+
+
+def parse_seconds(value: str | int | float, *, where: str) -> float:
+    """Return a positive number of seconds; `where` names file and field for the `UsageError`."""
+    try:
+        seconds = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"{where}: {value!r} is not a number of seconds; write for example 600")
+    return seconds
+
+
+def format_size(size_bytes: int | None) -> str:
+    """Return a size for people, with binary prefixes; None is "uncapped".
+
+    >>> format_size(96 * 1024**2)
+    '96 MiB'
+    """
+    if size_bytes is None:
+        return "uncapped"
+    for factor, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {name}"
+    return f"{size_bytes} B"
+
+
+def format_cores(cores: float | None) -> str:
+    """Return a core count for people; None is "uncapped"."""
+    return "uncapped" if cores is None else f"{cores:.4g} cpu"
