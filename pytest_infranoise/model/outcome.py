@@ -173,7 +173,7 @@ def classify(evidence: Evidence) -> Classification:
 
 def _provider_failed(evidence: Evidence) -> Classification | None:
     for item in evidence.phases:
-        if item.phase is Phase.TEARDOWN or _own_kill(item, evidence) and item.was_killed_by_kernel:
+        if item.phase is Phase.TEARDOWN or _was_own_end(item, evidence):
             continue
         if item.ending is Ending.LOST:
             return Classification.infra(item.error_cause or Cause.SANDBOX_LOST, item.error)
@@ -198,6 +198,11 @@ def _foreign_kill(evidence: Evidence) -> Classification | None:
 def _own_kill(item: PhaseEvidence, evidence: Evidence) -> bool:
     killed = bool(item.oom_kills) or item.ending is Ending.OOM_POLICY
     return killed and evidence.memory_is_capped and item.limit_reached is True
+
+
+def _was_own_end(item: PhaseEvidence, evidence: Evidence) -> bool:
+    """Whether our own threshold, not the provider, ended the phase."""
+    return _own_kill(item, evidence) and item.was_killed_by_kernel
 
 
 def _agent_ended_early(evidence: Evidence) -> Classification | None:

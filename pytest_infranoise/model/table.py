@@ -1,0 +1,68 @@
+"""The outcomes of a study as columns: a million trials in some tens of megabytes.
+
+The columns are standard-library arrays, so that nothing here imports numpy; the analysis views them
+with `numpy.frombuffer`, without a copy.
+"""
+
+from array import array
+from dataclasses import dataclass, field
+
+from pytest_infranoise.model.outcome import Cause, Outcome
+
+OUTCOMES = tuple(Outcome)
+CAUSES = tuple(Cause)
+UNKNOWN = -1
+"""Stands for "no cause" and "unknown count" in integer columns; floats use NaN."""
+
+
+@dataclass(slots=True)
+class OutcomeTable:
+    """One row per attempt of a trial, in any order.
+
+    `task` and `parameter_set` index into `tasks` and `parameter_sets` (in order of the study's
+    design), `outcome` into `OUTCOMES`, `cause` into `CAUSES` (-1 for none). `oom_kills` is -1 where
+    unknown. `started` is seconds since 1970 UTC and `throttled_share` the part of CPU periods that
+    were throttled; both are NaN where unknown.
+    """
+
+    tasks: list[str] = field(default_factory=list)
+    parameter_sets: list[str] = field(default_factory=list)
+    task: "array[int]" = field(default_factory=lambda: array("i"))
+    parameter_set: "array[int]" = field(default_factory=lambda: array("i"))
+    sample: "array[int]" = field(default_factory=lambda: array("i"))
+    attempt: "array[int]" = field(default_factory=lambda: array("i"))
+    block: "array[int]" = field(default_factory=lambda: array("i"))
+    outcome: "array[int]" = field(default_factory=lambda: array("b"))
+    cause: "array[int]" = field(default_factory=lambda: array("b"))
+    oom_kills: "array[int]" = field(default_factory=lambda: array("i"))
+    started: "array[float]" = field(default_factory=lambda: array("d"))
+    throttled_share: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def add(
+        self,
+        task: int,
+        parameter_set: int,
+        outcome: Outcome,
+        *,
+        cause: Cause | None = None,
+        sample: int = 1,
+        attempt: int = 1,
+        block: int = UNKNOWN,
+        oom_kills: int | None = None,
+        started: float = float("nan"),
+        throttled_share: float = float("nan"),
+    ) -> None:
+        """Append one attempt; `task` and `parameter_set` are indices."""
+        self.task.append(task)
+        self.parameter_set.append(parameter_set)
+        self.sample.append(sample)
+        self.attempt.append(attempt)
+        self.block.append(block)
+        self.outcome.append(OUTCOMES.index(outcome))
+        self.cause.append(UNKNOWN if cause is None else CAUSES.index(cause))
+        self.oom_kills.append(UNKNOWN if oom_kills is None else oom_kills)
+        self.started.append(started)
+        self.throttled_share.append(throttled_share)
