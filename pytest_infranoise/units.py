@@ -39,7 +39,7 @@ def parse_cores(value: str | int | float, *, where: str) -> float:
     """Return a positive number of CPU cores; `where` names file and field for the `UsageError`."""
     try:
         cores = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         cores = math.nan
     if not (math.isfinite(cores) and cores > 0):
         raise UsageError(f"{where}: {value!r} is not a number of CPU cores; write for example 0.5")
@@ -50,7 +50,7 @@ def parse_seconds(value: str | int | float, *, where: str) -> float:
     """Return a positive number of seconds; `where` names file and field for the `UsageError`."""
     try:
         seconds = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"{where}: {value!r} is not a number of seconds; write for example 600")
