@@ -1,0 +1,150 @@
+"""What a trial reserves, and the budget that all trials on one engine share."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.resources import Allocation, Capacity
+from pytest_infranoise.units import MIB, format_cores, format_size
+
+Admit = Literal["guarantee", "limit"]
+"""What is reserved: the guarantee (thresholds are overcommitted) or the kill threshold."""
+
+MICROCORES = 1_000_000
+RESERVE_SHARE = 0.05
+MINIMUM_RESERVE_BYTES = 512 * MIB
+MAXIMUM_RESERVE_SHARE = 0.25
+MAX_ERROR_LINES = 10
+
+
+def to_microcores(cores: float | None) -> int:
+    """Return cores as an integer, so that sums of many shares are exact; None reserves none.
+
+    >>> to_microcores(1 / 3) * 3 <= to_microcores(1)
+    True
+    """
+    return 0 if cores is None else round(cores * MICROCORES)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A share of the host: both figures are granted together or not at all."""
+
+    memory_bytes: int
+    cpu_cores: float | None
+    label: str = ""
+
+    @property
+    def microcores(self) -> int:
+        """The cores as the ledger counts them."""
+        return to_microcores(self.cpu_cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What all trials on one engine may reserve together."""
+
+    memory_bytes: int
+    cpu_cores: float
+
+    def can_ever_hold(self, request: Request) -> bool:
+        """Whether the request fits while nothing else runs."""
+        return self.has_room(request.memory_bytes, request.microcores)
+
+    def has_room(self, memory_bytes: int, microcores: int) -> bool:
+        """Whether these sums stay within the budget."""
+        return memory_bytes <= self.memory_bytes and microcores <= to_microcores(self.cpu_cores)
+
+
+def default_budget(capacity: Capacity) -> Budget:
+    """Return the engine's cores, and its memory minus a reserve for everything else.
+
+    The reserve is 5 % of the memory, at least 512 MiB, but never more than a quarter.
+    """
+    memory = capacity.memory_bytes
+    reserve = max(int(memory * RESERVE_SHARE), MINIMUM_RESERVE_BYTES)
+    return Budget(memory - min(reserve, int(memory * MAXIMUM_RESERVE_SHARE)), capacity.cpu_cores)
+
+
+def make_budget(
+    capacity: Capacity, *, memory_bytes: int | None = None, cpu_cores: float | None = None
+) -> Budget:
+    """Return the default budget with the user's figures in place of its own.
+
+    CPU may be overcommitted, since it only slows trials down.
+
+    Raises:
+        UsageError: more memory than the engine has; that would only move the kills elsewhere.
+    """
+    default = default_budget(capacity)
+    if memory_bytes is not None and memory_bytes > capacity.memory_bytes:
+        raise UsageError(
+            f"--infra-memory-budget: {format_size(memory_bytes)} is more than the engine has "
+            f"({format_size(capacity.memory_bytes)}); memory cannot be overcommitted"
+        )
+    return Budget(
+        default.memory_bytes if memory_bytes is None else memory_bytes,
+        default.cpu_cores if cpu_cores is None else cpu_cores,
+    )
+
+
+def request_for(
+    allocation: Allocation, budget: Budget, *, admit: Admit = "guarantee", label: str = ""
+) -> Request:
+    """Return what a trial reserves.
+
+    With `admit="limit"` that is its kill threshold and quota; an uncapped memory threshold takes
+    the whole memory budget, so that such a trial runs alone, and an uncapped CPU all its cores.
+    """
+    if admit == "guarantee":
+        return Request(allocation.memory_guarantee_bytes, allocation.cpu_guarantee_cores, label)
+    memory, cores = allocation.limits
+    if allocation.cpu_guarantee_cores is not None and cores is None:
+        cores = budget.cpu_cores
+    return Request(
+        max(allocation.memory_guarantee_bytes, budget.memory_bytes if memory is None else memory),
+        cores,
+        label,
+    )
+
+
+def check_guarantees(
+    allocations: Mapping[str, Iterable[Allocation]], budget: Budget, *, admit: Admit = "guarantee"
+) -> None:
+    """Refuse what could never be admitted, before anything runs.
+
+    `allocations` are the effective ones by task name.
+
+    Raises:
+        UsageError: one line per task (at most `MAX_ERROR_LINES`) with its figure, the budget and
+            what to do.
+    """
+    errors = []
+    for task, own in allocations.items():
+        requests = {request_for(item, budget, admit=admit) for item in own}
+        misfits = [item for item in requests if not budget.can_ever_hold(item)]
+        if misfits:
+            worst = max(misfits, key=lambda item: (item.memory_bytes, item.microcores))
+            errors.append(f"task {task}: {misfit(worst, budget, admit)}")
+    if len(errors) > MAX_ERROR_LINES:
+        rest = len(errors) - MAX_ERROR_LINES
+        errors[MAX_ERROR_LINES:] = [f"... and {rest} more tasks"]
+    if errors:
+        raise UsageError("\n".join(errors))
+
+
+def misfit(request: Request, budget: Budget, admit: Admit = "guarantee") -> str:
+    """Return why a request never fits a budget, and what to do."""
+    name = "guarantee" if admit == "guarantee" else "kill threshold"
+    if request.memory_bytes > budget.memory_bytes:
+        return (
+            f"{name} {format_size(request.memory_bytes)} never fits the memory budget of "
+            f"{format_size(budget.memory_bytes)}; leave the task out, or raise "
+            "--infra-memory-budget up to what the engine has"
+        )
+    return (
+        f"{name} {format_cores(request.cpu_cores)} never fits the CPU budget of "
+        f"{format_cores(budget.cpu_cores)}; leave the task out, or overcommit with "
+        "--infra-cpu-budget"
+    )
