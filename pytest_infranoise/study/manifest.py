@@ -1,0 +1,178 @@
+"""The manifest of a study: what a reader needs to repeat it, or to distrust it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pytest_infranoise.admission import Budget
+from pytest_infranoise.backends.base import EngineInfo
+from pytest_infranoise.design import AllocationTable, agent_timeout
+from pytest_infranoise.model.resources import Multiplier, ParameterSet, baseline_of
+from pytest_infranoise.model.task import PreparedImage, Task
+from pytest_infranoise.model.trial import SCHEMA_VERSION
+from pytest_infranoise.study.host import (
+    capture_git,
+    capture_host,
+    capture_load,
+    capture_software,
+)
+from pytest_infranoise.study.redact import Redactor, redact_arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyFacts:
+    """What the plugin knows of a study before its first trial.
+
+    `agent` is free-form (`name`, `command`, `version`); `passed_variables` names the host's
+    variables that the agent sees. `options` is whatever else was set, by option name.
+    """
+
+    study: str
+    command_line: Sequence[str]
+    seed: int
+    order: str
+    samples: int
+    parameter_sets: Sequence[ParameterSet]
+    tasks: Sequence[Task]
+    allocations: AllocationTable
+    engine: EngineInfo
+    agent: Mapping[str, Any]
+    budget: Budget
+    images: Mapping[str, PreparedImage] = field(default_factory=dict)
+    admit: str = "guarantee"
+    leftovers: str = "keep"
+    is_clamped: bool = False
+    workers: int = 0
+    passed_variables: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dict[str, Any]:
+    """Return the manifest as builtins, with the state of the host as it is now.
+
+    Values of environment variables are never part of it. `redactor` removes the values of the
+    variables that are passed to the agent wherever else they may stand.
+    """
+    now = datetime.now(UTC)
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "study": facts.study,
+        "started_at": now.isoformat(),
+        "ended_at": None,
+        "local_timezone": _timezone(now),
+        "command_line": redact_arguments(list(facts.command_line)),
+        "options": facts.options,
+        "seed": facts.seed,
+        "order": facts.order,
+        "samples": facts.samples,
+        "parameter_sets": [_set_facts(item) for item in facts.parameter_sets],
+        "baseline": baseline_of(facts.parameter_sets).id if facts.parameter_sets else None,
+        "equal_sets": facts.allocations.equal_sets,
+        "is_clamped": facts.is_clamped,
+        "agent": facts.agent,
+        "passed_variables": sorted(facts.passed_variables),
+        "leftovers": facts.leftovers,
+        "backend": asdict(facts.engine),
+        "admission": {"admit": facts.admit, "budget": asdict(facts.budget)},
+        "workers": facts.workers,
+        "tasks": [_task_facts(task, facts) for task in facts.tasks],
+        "tasks_git": capture_git({task.directory for task in facts.tasks if task.directory}),
+        "software": capture_software(),
+        "host": capture_host(),
+        "load_at_start": capture_load(),
+        "load_at_end": None,
+        "notes": facts.notes,
+    }
+    builtins = to_builtins(manifest)
+    redacted = (redactor or Redactor()).value(builtins)
+    assert isinstance(redacted, dict)
+    return redacted
+
+
+def finish_manifest(manifest: Mapping[str, Any], **results: Any) -> dict[str, Any]:
+    """Return the manifest of a study that has ended now; `results` are added as they are."""
+    return {
+        **manifest,
+        "ended_at": datetime.now(UTC).isoformat(),
+        "load_at_end": capture_load(),
+        **to_builtins(results),
+    }
+
+
+def to_builtins(value: Any) -> Any:
+    """Return a value as JSON knows it: sets sorted, tuples as lists, paths and enums as text."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): to_builtins(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(to_builtins(item) for item in value)
+    if isinstance(value, list | tuple):
+        return [to_builtins(item) for item in value]
+    return str(value)
+
+
+def _timezone(now: datetime) -> dict[str, Any]:
+    local = now.astimezone()
+    offset = local.utcoffset()
+    return {
+        "name": local.tzname(),
+        "utc_offset_seconds": None if offset is None else int(offset.total_seconds()),
+    }
+
+
+def _set_facts(parameter_set: ParameterSet) -> dict[str, Any]:
+    """Multipliers stand as numbers; null is uncapped."""
+    return {
+        "id": parameter_set.id,
+        "memory_multiplier": _factor(parameter_set.memory),
+        "cpu_multiplier": _factor(parameter_set.cpu),
+        "timeout_multiplier": _factor(parameter_set.timeout),
+    }
+
+
+def _factor(multiplier: Multiplier) -> float | None:
+    return None if multiplier.factor is None else float(multiplier.factor)
+
+
+def _task_facts(task: Task, facts: StudyFacts) -> dict[str, Any]:
+    image = facts.images.get(task.name)
+    own = facts.allocations.allocations.get(task.name, {})
+    return {
+        "name": task.name,
+        "digest": task.digest,
+        "directory": _relative(task.directory),
+        "spec": asdict(task.spec),
+        "image": None if image is None else {"reference": image.reference, "digest": image.digest},
+        "agent_timeout_seconds": task.agent_timeout_seconds,
+        "verifier_timeout_seconds": task.verifier_timeout_seconds,
+        "environment_variables": sorted(
+            {*task.environment, *task.solution_environment, *task.verifier_environment}
+        ),
+        "leftovers": task.leftovers or facts.leftovers,
+        "network": task.network,
+        "notes": task.notes,
+        "limits": {
+            item.id: {
+                "requested": asdict(own[item.id].requested),
+                "effective": asdict(own[item.id].effective),
+                "agent_timeout_seconds": agent_timeout(task, item),
+            }
+            for item in facts.parameter_sets
+            if item.id in own
+        },
+    }
+
+
+def _relative(directory: Path | None) -> str | None:
+    """Name a folder as seen from here where it lies below, so that a manifest can be published."""
+    if directory is None:
+        return None
+    here = Path.cwd()
+    return str(directory.relative_to(here) if directory.is_relative_to(here) else directory)

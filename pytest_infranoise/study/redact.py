@@ -1,0 +1,78 @@
+"""Keeping secrets out of what a study writes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MINIMUM_SECRET_LENGTH = 4
+"""Shorter values (`1`, `on`) are settings; replacing them everywhere would destroy the output."""
+
+_NAME = r"[\w.-]*(?:api[_-]?key|token|secret|passw(?:or)?d|credential|private[_-]?key)[\w.-]*"
+_ASSIGNMENT = re.compile(
+    rf"(?P<name>(?<![\w-])-{{0,2}}{_NAME})(?P<sign>[=:]\s*|\s+)(?P<value>'[^']*'|\"[^\"]*\"|\S+)",
+    re.IGNORECASE,
+)
+_SECRET_OPTION = re.compile(rf"--?{_NAME}", re.IGNORECASE)
+_URL_USER = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
+_HIDDEN = "<redacted>"
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """Replaces the values of named secrets in text; `secrets` maps names to values."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def text(self, text: str) -> str:
+        """Return the text with every secret value replaced by its name."""
+        for name, value in sorted(self.secrets.items(), key=lambda item: (-len(item[1]), item[0])):
+            if len(value) >= MINIMUM_SECRET_LENGTH:
+                text = text.replace(value, f"<redacted {name}>")
+        return text
+
+    def value(self, value: Any) -> Any:
+        """Return builtins (nested dicts, lists, text) with every text redacted, keys excepted."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
+
+    def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a trial's record with its free text redacted; names and figures stay."""
+        redacted = dict(record)
+        if not self.secrets:
+            return redacted
+        for key in ("detail", "notes", "effective"):
+            if key in redacted:
+                redacted[key] = self.value(redacted[key])
+        if "phases" in redacted:
+            redacted["phases"] = [
+                {
+                    key: self.value(item) if key in ("output", "error") else item
+                    for key, item in phase.items()
+                }
+                for phase in redacted["phases"]
+            ]
+        return redacted
+
+
+def redact_arguments(arguments: list[str]) -> list[str]:
+    """Return a command line without what looks like a secret.
+
+    Hidden are the values of options and assignments whose names speak of keys, tokens, secrets,
+    passwords or credentials, and user names and passwords in URLs.
+    """
+    hidden = []
+    hide_next = False
+    for argument in arguments:
+        if hide_next and not argument.startswith("-"):
+            hidden.append(_HIDDEN)
+        else:
+            text = _ASSIGNMENT.sub(rf"\g<name>\g<sign>{_HIDDEN}", argument)
+            hidden.append(_URL_USER.sub(rf"\g<scheme>{_HIDDEN}@", text))
+        hide_next = _SECRET_OPTION.fullmatch(argument) is not None
+    return hidden
