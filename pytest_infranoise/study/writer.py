@@ -1,0 +1,147 @@
+"""A study while it is written: its folder, manifest and journal."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.study.files import sync_folder, write_json
+from pytest_infranoise.study.journal import JOURNAL_NAME, Journal
+from pytest_infranoise.study.manifest import finish_manifest
+from pytest_infranoise.study.redact import Redactor
+
+MANIFEST_NAME = "manifest.json"
+STUDIES_FOLDER = ".infranoise"
+
+
+def new_study_id() -> str:
+    """Return an id that sorts by time and is safe as a folder name and a container label."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{secrets.token_hex(2)}"
+
+
+def create_study(
+    manifest: Mapping[str, Any],
+    *,
+    root: Path | None = None,
+    directory: Path | None = None,
+    redactor: Redactor | None = None,
+) -> "StudyWriter":
+    """Return the writer of a new study; nothing is created until `start` or the first record.
+
+    The study lies in `directory`, or in `.infranoise/<study id>/` below `root` (default: the
+    current folder), which is kept out of version control. `redactor` removes secrets from the free
+    text of records.
+
+    Raises:
+        UsageError: `directory` already holds records, or is no folder.
+    """
+    if directory is None:
+        folder = (root or Path.cwd()) / STUDIES_FOLDER / str(manifest["study"])
+    else:
+        folder = directory.absolute()
+    _require_free(folder)
+    return StudyWriter(folder, manifest, redactor or Redactor(), is_private=directory is None)
+
+
+def _require_free(folder: Path) -> None:
+    journal = folder / JOURNAL_NAME
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"--infra-study: {folder} is not a folder; name another one")
+        if journal.exists() and journal.stat().st_size > 0:
+            raise UsageError(
+                f"--infra-study: {folder} already holds the records of a study; name another folder"
+            )
+    except OSError as error:
+        raise UsageError(f"--infra-study: {folder}: {error.strerror}") from error
+
+
+@dataclass
+class StudyWriter:
+    """Writes one study. One process writes; `directory` is the study's own folder.
+
+    `is_private` says that the folder above is ours and is to be ignored by version control.
+    """
+
+    directory: Path
+    manifest: Mapping[str, Any]
+    redactor: Redactor
+    is_private: bool = False
+    _journal: Journal | None = field(init=False, default=None)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the folder has been made."""
+        return self._journal is not None
+
+    @property
+    def unwritten(self) -> list[dict[str, Any]]:
+        """Records that the disk has not taken yet."""
+        return [] if self._journal is None else self._journal.unwritten
+
+    def start(self) -> None:
+        """Make the folder, write the manifest and open the journal; safe to call twice.
+
+        Raises:
+            UsageError: the folder cannot be written, or has received records meanwhile.
+        """
+        if self._journal is not None:
+            return
+        _require_free(self.directory)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if self.is_private:
+                _ignore_in_git(self.directory.parent)
+            self._journal = Journal(self.directory)
+            write_json(self.directory / MANIFEST_NAME, self.manifest)
+            sync_folder(self.directory.parent)
+        except OSError as error:
+            self.close()
+            raise UsageError(
+                f"--infra-study: {self.directory} cannot be written: {error.strerror}"
+            ) from error
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one trial's record (`TrialRecord.to_json()`) to the disk.
+
+        Raises:
+            JournalError: the disk refuses it; it is kept and tried again with the next one.
+        """
+        self.start()
+        assert self._journal is not None
+        self._journal.append(self.redactor.record(record))
+
+    def finish(self, **results: Any) -> None:
+        """Write what is left and the manifest's end, and close; without a start, do nothing.
+
+        `results` are added to the manifest.
+
+        Raises:
+            InfranoiseError: records or the manifest could not be written.
+        """
+        if self._journal is None:
+            return
+        self.manifest = finish_manifest(self.manifest, **self.redactor.value(results))
+        try:
+            self._journal.retry()
+            write_json(self.directory / MANIFEST_NAME, self.manifest)
+        except OSError as error:
+            raise InfranoiseError(
+                f"{self.directory / MANIFEST_NAME}: cannot be written: {error.strerror}"
+            ) from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the journal as it is."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+def _ignore_in_git(folder: Path) -> None:
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", "ascii")
