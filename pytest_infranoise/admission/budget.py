@@ -136,13 +136,14 @@ def check_guarantees(
 
 def misfit(request: Request, budget: Budget, admit: Admit = "guarantee") -> str:
     """Return why a request never fits a budget, and what to do."""
-    name = "guarantee" if admit == "guarantee" else "kill threshold"
     if request.memory_bytes > budget.memory_bytes:
+        name = "guarantee" if admit == "guarantee" else "kill threshold"
         return (
             f"{name} {format_size(request.memory_bytes)} never fits the memory budget of "
             f"{format_size(budget.memory_bytes)}; leave the task out, or raise "
             "--infra-memory-budget up to what the engine has"
         )
+    name = "CPU guarantee" if admit == "guarantee" else "CPU limit"
     return (
         f"{name} {format_cores(request.cpu_cores)} never fits the CPU budget of "
         f"{format_cores(budget.cpu_cores)}; leave the task out, or overcommit with "

@@ -208,11 +208,11 @@ class AdmissionLedger:
 
     def _create(self, entry: Entry) -> None:
         path = self._folder / entry.name
-        self._mine.add(entry)
         if entry.state == WAITING:
             os.mkfifo(path, 0o600)
         else:
             path.touch(0o600, exist_ok=False)
+        self._mine.add(entry)
 
     def _wake(self, queue: list[Entry]) -> None:
         """Tell the head of the queue to look again."""
