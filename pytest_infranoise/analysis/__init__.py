@@ -17,6 +17,7 @@ from pytest_infranoise.analysis.results import (
     TaskShift,
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
+from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.statistics.recommend import RecommendationStatus
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "Status",
     "TaskShift",
     "analyse",
+    "verdict_lines",
 ]

@@ -9,7 +9,8 @@ from pytest_infranoise.analysis.contrasts import Events, measure_contrast, measu
 from pytest_infranoise.analysis.ladder import Ladder, build_ladder, known_sets
 from pytest_infranoise.analysis.movement import movements
 from pytest_infranoise.analysis.noise import noise_band
-from pytest_infranoise.analysis.recommendation import recommend
+from pytest_infranoise.analysis.over_time import drifts
+from pytest_infranoise.analysis.recommendation import article_choice, recommend
 from pytest_infranoise.analysis.results import (
     Analysis,
     Comparison,
@@ -23,7 +24,6 @@ from pytest_infranoise.analysis.results import (
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.analysis.tally import Tally, tally
-from pytest_infranoise.analysis.time import drifts
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import ParameterSet
@@ -87,6 +87,7 @@ def analyse(
         drift=drifts(counts, study.measures, settings),
         noise_band=noise_band(study, known, comparisons, control, spreads, results),
         recommendation=recommend(ladder, results, comparisons, settings),
+        article_choice=article_choice(ladder, results, settings),
         later_attempts=counts.later_attempts,
         duplicates=counts.duplicates,
     )
@@ -264,6 +265,7 @@ def _empty(settings: AnalysisSettings) -> Analysis:
         recommendation=Recommendation(
             RecommendationStatus.NOT_APPLICABLE, None, "the study has no parameter set"
         ),
+        article_choice=None,
         later_attempts=0,
         duplicates=0,
     )

@@ -98,7 +98,9 @@ def measure_contrast(
         mde80=minimum_detectable_effect(se),
         bound_shown=max(abs(result.ci90[0]), abs(result.ci90[1])),
         variances=variances,
-        samples_needed=samples_for_equivalence(variances, n_tasks, settings.margin),
+        samples_needed=samples_for_equivalence(
+            variances, n_tasks, settings.margin, floored=result.se.floor > result.se.t
+        ),
         method="sign_flip" if result.exact else "sign_flip_monte_carlo",
         status=Status.FIT_ONLY if settings.fit_only else Status.INCONCLUSIVE,
     )

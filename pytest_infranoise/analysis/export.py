@@ -22,7 +22,7 @@ ANALYSIS_SCHEMA_VERSION = 1
 
 def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
     """Return exact builtins: proportions, None where undefined, never NaN or infinity."""
-    return _finite(
+    values: dict[str, Any] = _finite(
         {
             "schema_version": ANALYSIS_SCHEMA_VERSION,
             "alpha": analysis.settings.alpha,
@@ -43,9 +43,11 @@ def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
             "drift": {name.value: _drift(item) for name, item in analysis.drift.items()},
             "noise_band": _noise_band(analysis),
             "recommendation": _recommendation(analysis),
+            "article_choice": analysis.article_choice,
             "undecided": list(analysis.undecided),
         }
     )
+    return values
 
 
 def _finite(value: Any) -> Any:

@@ -10,12 +10,16 @@ from pytest_infranoise.analysis.results import (
     Status,
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
+from pytest_infranoise.statistics.intervals import Rate
 from pytest_infranoise.statistics.recommend import (
     Choice,
+    PooledStep,
     RecommendationStatus,
     Step,
+    article_style,
     choose,
 )
+from pytest_infranoise.statistics.tables import two_proportions
 
 NOT_KILLS = "not explained by kills: see causes"
 HOST_MEMORY = "the host's own memory ran out in {sets}: nothing follows for that multiplier"
@@ -49,6 +53,34 @@ def recommend(
     )
     notes = _notes(choice, [by_name[step.id] for step in steps], settings)
     return _worded(choice, ladder, notes, settings)
+
+
+def article_choice(
+    ladder: Ladder, results: Sequence[SetResult], settings: AnalysisSettings
+) -> str | None:
+    """Return what pooled tests would choose (see `article_style`), None if nothing."""
+    by_name = {item.id: item for item in results}
+    base = by_name[ladder.baseline]
+    if base.infra_error is None or base.success is None:
+        return None
+    steps = []
+    for name in ladder.candidates:
+        infra, success = by_name[name].infra_error, by_name[name].success
+        if infra is not None and success is not None:
+            steps.append(
+                PooledStep(
+                    id=name,
+                    infra_rate=infra.micro,
+                    infra_difference=infra.micro - base.infra_error.micro,
+                    infra_p=_pooled_p(base.infra_error, infra),
+                    success_p=_pooled_p(base.success, success),
+                )
+            )
+    return article_style(steps, alpha=settings.alpha)
+
+
+def _pooled_p(a: Rate, b: Rate) -> float:
+    return two_proportions(a.events, a.n_trials, b.events, b.n_trials)
 
 
 def _not_applicable(ladder: Ladder, comparisons: Sequence[Comparison]) -> str | None:

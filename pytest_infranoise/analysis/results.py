@@ -219,7 +219,8 @@ class NoiseBand:
 class Analysis:
     """Everything that the summary of a study prints, as data.
 
-    `control` is the A/A contrast, where one ran; it is in no family. `not_compared` are sets whose
+    `control` is the A/A contrast, where one ran; it is in no family. `article_choice` is what a
+    rule of pooled tests would recommend, for sensitivity only. `not_compared` are sets whose
     limits equal the baseline's. `later_attempts` and `duplicates` count rows in no rate.
     """
 
@@ -238,6 +239,7 @@ class Analysis:
     drift: Mapping[Measure, Drift]
     noise_band: NoiseBand
     recommendation: Recommendation
+    article_choice: str | None
     later_attempts: int
     duplicates: int
 

@@ -125,7 +125,8 @@ def _inverse_covariance(
     variance = np.bincount(which, weights=residual**2) / (sizes - 1)
     diagonal = np.diag((per_task * variance[:, None]).sum(axis=0))
     shared = (per_task * (variance / sizes)[:, None]).T @ per_task
-    return np.linalg.pinv(diagonal - shared, rcond=1e-9, hermitian=True)
+    inverse = np.linalg.pinv(diagonal - shared, rcond=1e-9, hermitian=True)
+    return np.asarray(inverse, dtype=np.float64)
 
 
 def _permuted(

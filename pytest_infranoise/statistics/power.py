@@ -72,12 +72,22 @@ def estimate_variances(
     return Variances(trial, effect, assumed=not known)
 
 
-def samples_for_equivalence(variances: Variances, n_tasks: int, margin: float) -> int | None:
+def samples_for_equivalence(
+    variances: Variances, n_tasks: int, margin: float, *, floored: bool = False
+) -> int | None:
     """Return the samples per task and set that would show equal sets equivalent.
 
-    None means that more tasks are needed: more samples cannot help.
+    With `floored` the floor of the standard error must come down as well, which matters where
+    next to no trial varies. None means that more tasks are needed: more samples cannot help.
     """
-    return _samples_for(variances, n_tasks, margin / EQUIVALENCE)
+    se = margin / EQUIVALENCE
+    samples = _samples_for(variances, n_tasks, se)
+    if samples is None or not floored:
+        return samples
+    room = (n_tasks + 2) ** 2 * se**2 - n_tasks * variances.effect
+    if room <= 0:
+        return None
+    return max(samples, math.ceil((2 * n_tasks * variances.trial + 2) / room - 1e-9))
 
 
 def samples_for_difference(variances: Variances, n_tasks: int, effect: float) -> int | None:

@@ -76,3 +76,9 @@ def cochran_armitage(
         return None
     statistic = float((x * (s - centre)).sum()) ** 2 / variance
     return ChiSquare(statistic, float(chdtrc(1, statistic)))
+
+
+def two_proportions(x_a: int, n_a: int, x_b: int, n_b: int) -> float:
+    """Return the two-sided p-value of the pooled two-proportion z test, for sensitivity only."""
+    result = cochran_armitage((x_a, x_b), (n_a, n_b), (0, 1))
+    return 1.0 if result is None else result.p_value
