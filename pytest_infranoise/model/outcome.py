@@ -201,8 +201,13 @@ def _own_kill(item: PhaseEvidence, evidence: Evidence) -> bool:
 
 
 def _was_own_end(item: PhaseEvidence, evidence: Evidence) -> bool:
-    """Whether our own threshold, not the provider, ended the phase."""
-    return _own_kill(item, evidence) and item.was_killed_by_kernel
+    """Whether our own threshold, not the provider, ended the phase.
+
+    A step of the harness itself (one that puts the tests in, say) may be what was killed.
+    """
+    return _own_kill(item, evidence) and (
+        item.was_killed_by_kernel or item.error_cause is Cause.HARNESS
+    )
 
 
 def _agent_ended_early(evidence: Evidence) -> Classification | None:

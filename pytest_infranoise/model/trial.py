@@ -86,30 +86,30 @@ class TrialRecord:
     attempt: int
     block: int
     position: int
+    seed: int
     outcome: Outcome
     cause: Cause | None
     detail: str | None
-    score: float | None
-    oom_kills: int | None
-    memory_guarantee_bytes: int | None
-    memory_limit_bytes: int | None
-    cpu_guarantee_cores: float | None
-    cpu_limit_cores: float | None
-    memory_peak_bytes: int | None
-    memory_working_set_bytes: int | None
-    cpu_seconds: float | None
-    cpu_periods: int | None
-    throttled_periods: int | None
     started_at: str
-    wall_seconds: float | None
-    admission_wait_seconds: float | None
-    trials_beside: int | None
-    host_memory_available_bytes: int | None
-    visible_cpus: int | None
-    visible_memory_bytes: int | None
-    image_digest: str | None
     worker: str
-    seed: int
+    score: float | None = None
+    oom_kills: int | None = None
+    memory_guarantee_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    cpu_guarantee_cores: float | None = None
+    cpu_limit_cores: float | None = None
+    memory_peak_bytes: int | None = None
+    memory_working_set_bytes: int | None = None
+    cpu_seconds: float | None = None
+    cpu_periods: int | None = None
+    throttled_periods: int | None = None
+    wall_seconds: float | None = None
+    admission_wait_seconds: float | None = None
+    trials_beside: int | None = None
+    host_memory_available_bytes: int | None = None
+    visible_cpus: int | None = None
+    visible_memory_bytes: int | None = None
+    image_digest: str | None = None
     requested: Mapping[str, Any] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

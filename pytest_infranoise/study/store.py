@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -19,6 +19,7 @@ from pytest_infranoise.study.writer import MANIFEST_NAME
 _OUTCOME_CODES = {item.value: code for code, item in enumerate(OUTCOMES)}
 _CAUSE_CODES: dict[str | None, int] = {item.value: code for code, item in enumerate(CAUSES)}
 _CAUSE_CODES[None] = UNKNOWN
+_KEY_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,20 @@ def load_study(path: Path) -> Study:
     return Study(directory, _manifest_of(upgrade(data, MANIFEST_UPGRADES, where=str(file)), file))
 
 
+def table_of(records: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> OutcomeTable:
+    """Return records that are still in memory as columns, in the order of their manifest."""
+    known = Manifest(manifest)
+    table = OutcomeTable()
+    tasks = {name: index for index, name in enumerate(known.tasks)}
+    sets = {name: index for index, name in enumerate(known.parameter_sets)}
+    seen: set[int] = set()
+    for record in records:
+        _add(table, record, tasks, sets, seen)
+    table.tasks.extend(tasks)
+    table.parameter_sets.extend(sets)
+    return table
+
+
 def _manifest_of(data: dict[str, Any], file: Path) -> Manifest:
     """Check what the properties of `Manifest` rely on."""
     manifest = Manifest(data)
@@ -224,6 +239,8 @@ def _add(
     task = tasks.setdefault(name, len(tasks))
     parameter_set = sets.setdefault(set_id, len(sets))
     sample, attempt = record["sample"], record["attempt"]
+    if not (0 <= sample < _KEY_LIMIT and 0 <= attempt < _KEY_LIMIT):
+        raise ValueError(f"sample and attempt must be from 0 to {_KEY_LIMIT - 1}")
     key = (task << 96) | (parameter_set << 64) | (sample << 32) | attempt
     if key in seen:
         return

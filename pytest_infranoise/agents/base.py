@@ -1,0 +1,49 @@
+"""What an agent is to a trial: something that prepares a sandbox and then works in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.model.task import Task
+
+INSTRUCTION_PATH = "/infranoise/instruction.md"
+"""Where the sandbox holds the task's instruction; `$INFRA_INSTRUCTION` names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """What an agent phase may use: its environment and its deadline, None for no deadline."""
+
+    task: Task
+    environment: Mapping[str, str]
+    timeout_seconds: float | None
+
+
+class Agent(Protocol):
+    """Works on a task in a sandbox; the trial measures what it does."""
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the oracle or nop: its samples say nothing about a model's score."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the manifest records of it; never a secret."""
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that this agent cannot work on.
+
+        Raises:
+            UsageError: one line that names the task and what is missing.
+        """
+
+    def prepare(self, sandbox: Sandbox, task: Task) -> None:
+        """Put what the agent needs into the sandbox, before its clock starts."""
+
+    def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
+        """Work on the task until done or the deadline."""

@@ -1,0 +1,150 @@
+"""The agents that need no model: the oracle, nobody, and a command line in the sandbox."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_infranoise.agents.base import AgentStep
+from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.outcome import Ending
+from pytest_infranoise.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class OracleAgent:
+    """Runs the task's own reference solution, `solution/solve.sh`."""
+
+    name: str = "oracle"
+    is_reference: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, task: Task) -> None:
+        """Refuse a task without a reference solution."""
+        if task.solution is None or not (task.solution / "solve.sh").is_file():
+            place = task.directory or task.name
+            raise UsageError(
+                f"{place}: solution/solve.sh is missing, so the oracle cannot solve it; "
+                "add it or choose another --infra-agent"
+            )
+
+    def prepare(self, sandbox: Sandbox, task: Task) -> None:
+        """Copy the solution to /solution, where the task's author expects it."""
+        assert task.solution is not None  # check() came first
+        sandbox.put(task.solution, "/solution")
+
+    def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
+        """Run the solution by its own interpreter line; a lost x bit is no reason to fail."""
+        return sandbox.exec(
+            script_command("/solution/solve.sh"),
+            timeout_seconds=step.timeout_seconds,
+            environment={**step.environment, **step.task.solution_environment},
+            workdir=step.task.workdir,
+            user=step.task.agent_user,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NopAgent:
+    """Does nothing: shows what verification alone needs, and that no task is solved from birth."""
+
+    name: str = "nop"
+    is_reference: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, task: Task) -> None:
+        """Every task can be left alone."""
+
+    def prepare(self, sandbox: Sandbox, task: Task) -> None:
+        """Nothing is needed."""
+
+    def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
+        """Return at once."""
+        return StepResult(Ending.EXIT, 0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAgent:
+    """A command line, run by the sandbox's shell as the task's agent user.
+
+    `files` are pairs of a host path and where it is put in the sandbox.
+    """
+
+    command: str
+    files: Sequence[tuple[Path, str]] = ()
+    is_reference: bool = False
+
+    @property
+    def name(self) -> str:
+        """The command line itself."""
+        return self.command
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The command and the sandbox paths of its files."""
+        return {"command": self.command, "files": [target for _, target in self.files]}
+
+    def check(self, task: Task) -> None:
+        """A command can be tried on every task."""
+
+    def prepare(self, sandbox: Sandbox, task: Task) -> None:
+        """Put the agent's files in."""
+        for source, target in self.files:
+            sandbox.put(source, target)
+
+    def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
+        """Run the command to its end or its deadline."""
+        return sandbox.exec(
+            ["sh", "-c", self.command],
+            timeout_seconds=step.timeout_seconds,
+            environment=step.environment,
+            workdir=step.task.workdir,
+            user=step.task.agent_user,
+        )
+
+
+def script_command(path: str, *, output_path: str | None = None) -> list[str]:
+    """Return the command that runs a script by its own interpreter line.
+
+    Through `sh`, so that a script without an interpreter line runs too; by `exec`, so that what is
+    killed is the script and not a shell around it. With `output_path` stdout and stderr go there.
+    """
+    redirect = f" >{output_path} 2>&1" if output_path else ""
+    return ["sh", "-c", f"[ -x {path} ] || chmod +x {path}; exec {path}{redirect}"]
+
+
+def parse_agent_files(values: Sequence[str]) -> tuple[tuple[Path, str], ...]:
+    """Read `HOST:SANDBOX` pairs.
+
+    Raises:
+        UsageError: no colon, a host path that does not exist, or a relative sandbox path.
+    """
+    pairs = []
+    for value in values:
+        source, colon, target = value.rpartition(":")
+        where = f"--infra-agent-files={value}"
+        if not (colon and source and target.startswith("/")):
+            raise UsageError(f"{where}: write HOST:SANDBOX, the second an absolute path")
+        path = Path(source).expanduser().absolute()
+        if not path.exists():
+            raise UsageError(f"{where}: {path} does not exist")
+        pairs.append((path, target))
+    return tuple(pairs)
+
+
+def make_agent(text: str, files: Sequence[str] = ()) -> OracleAgent | NopAgent | CommandAgent:
+    """Return the agent that `--infra-agent` names.
+
+    Raises:
+        UsageError: an empty command, or files for an agent that takes none.
+    """
+    text = text.strip()
+    pairs = parse_agent_files(files)
+    if text in ("oracle", "nop"):
+        if pairs:
+            raise UsageError(f"--infra-agent-files: the {text} agent takes no files")
+        return OracleAgent() if text == "oracle" else NopAgent()
+    if not text:
+        raise UsageError("--infra-agent: write oracle, nop or a command line")
+    return CommandAgent(text, pairs)

@@ -1,0 +1,51 @@
+"""`--infra-dry-run`: what would run, with which limits, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.model.resources import Allocation
+from pytest_infranoise.plugin.items import TRIAL
+from pytest_infranoise.plugin.runtime import Runtime
+from pytest_infranoise.units import format_cores, format_size
+
+
+def print_plan(runtime: Runtime, session: pytest.Session) -> None:
+    """Print every task's guarantee and limits per parameter set, then the trials in order."""
+    terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
+    if terminal is None:
+        return
+    trials = [item.stash[TRIAL] for item in session.items if TRIAL in item.stash]
+    terminal.section("infrastructure noise: dry run")
+    for line in limit_lines(runtime):
+        terminal.write_line(line)
+    terminal.write_line("")
+    terminal.write_line(f"{len(trials)} trials in this order (seed {runtime.handover.seed}):")
+    for task, parameter_set, sample in trials:
+        terminal.write_line(f"  {task} {parameter_set} s{sample}")
+    terminal.write_line("nothing was run")
+
+
+def limit_lines(runtime: Runtime) -> list[str]:
+    """Return a table: one row per task and parameter set with guarantee, limits and notes."""
+    rows = [("task", "set", "guarantee", "kill threshold", "cpu limit", "notes")]
+    for task, by_set in runtime.table.allocations.items():
+        for parameter_set, given in by_set.items():
+            rows.append((task, parameter_set, *_cells(given.effective)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _cells(allocation: Allocation) -> tuple[str, str, str, str]:
+    guarantee = format_size(allocation.memory_guarantee_bytes)
+    if allocation.cpu_guarantee_cores is not None:
+        guarantee += f", {format_cores(allocation.cpu_guarantee_cores)}"
+    return (
+        guarantee,
+        format_size(allocation.memory_limit_bytes),
+        format_cores(allocation.cpu_limit_cores),
+        "; ".join(allocation.notes),
+    )

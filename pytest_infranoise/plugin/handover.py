@@ -1,0 +1,70 @@
+"""What the controller decides once and hands to every worker, as one JSON text."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from pytest_infranoise.model.task import PreparedImage
+
+WORKER_INPUT = "infranoise"
+"""Key of `config.workerinput`."""
+
+
+IDENTITY = pytest.StashKey["Handover"]()
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The identity of a run, and what was resolved before it began.
+
+    `backend` is the name that `auto` resolved to, None while nobody has asked (a run without sweep
+    options that may hold marked tests). `task_names` maps a task folder to the task's name in the
+    study, `images` a task's name to its prepared image. `flags` is the folder in which the
+    controller tells workers to stop.
+    """
+
+    study: str
+    seed: int
+    flags: Path
+    backend: str | None = None
+    task_names: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, PreparedImage] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """Return the handover as text, since only exact builtins reach a worker."""
+        return json.dumps({**asdict(self), "flags": str(self.flags)})
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read what `to_text` wrote."""
+        values: dict[str, Any] = json.loads(text)
+        values["flags"] = Path(values["flags"])
+        values["images"] = {
+            name: PreparedImage(image["reference"], image["digest"], tuple(image["notes"]))
+            for name, image in values["images"].items()
+        }
+        return cls(**values)
+
+
+def identity_of(config: pytest.Config) -> Handover:
+    """Return who this run is: as received from the controller, or made here, once."""
+    if IDENTITY not in config.stash:
+        received = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+        config.stash[IDENTITY] = (
+            _new_identity() if received is None else Handover.from_text(received)
+        )
+    return config.stash[IDENTITY]
+
+
+def _new_identity() -> Handover:
+    from pytest_infranoise.admission import default_directory
+    from pytest_infranoise.study.writer import new_study_id
+
+    study = new_study_id()
+    seed = int.from_bytes(os.urandom(4), "big")
+    return Handover(study=study, seed=seed, flags=default_directory() / f"run-{study}")

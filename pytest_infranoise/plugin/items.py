@@ -1,0 +1,144 @@
+"""Benchmark tasks as pytest's collection tree: folder > task.toml > one item per trial.
+
+A task folder is a leaf: nothing inside it is collected, imported or used as configuration.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.admission import AdmissionStoppedError
+from pytest_infranoise.errors import InfranoiseError
+from pytest_infranoise.model.outcome import Outcome
+from pytest_infranoise.model.task import Task
+from pytest_infranoise.model.trial import TrialRecord, trial_id
+from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests
+from pytest_infranoise.plugin.runtime import Runtime, get_runtime
+from pytest_infranoise.trial import run_trial
+
+RECORD = pytest.StashKey[TrialRecord]()
+"""Where an item keeps its trial's record until its report is made."""
+
+TRIAL = pytest.StashKey[tuple[str, str, int]]()
+"""On every item that is a trial: task name, parameter set id, sample."""
+
+
+class TaskCollection:
+    """Collection hooks, registered only when a sweep was asked for."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Keep task folders, whatever they are called (`build` is a name like any other)."""
+        if collection_path.name == TASK_FILE or (collection_path / TASK_FILE).is_file():
+            return False
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(
+        self, path: Path, parent: pytest.Collector
+    ) -> "TaskDirectory | None":
+        """Make a folder with a task.toml a task."""
+        if not (path / TASK_FILE).is_file():
+            return None
+        manager = parent.config.pluginmanager
+        block_conftests(manager, path, manager._getconftestmodules(path.parent))
+        directory: TaskDirectory = TaskDirectory.from_parent(parent, path=path)
+        return directory
+
+
+class TaskDirectory(pytest.Directory):
+    """A task's folder; hides everything in it but `task.toml`."""
+
+    def collect(self) -> Iterator["TaskFile"]:
+        """Yield the task's one file."""
+        yield TaskFile.from_parent(self, path=self.path / TASK_FILE)
+
+
+class TaskFile(pytest.File):
+    """A `task.toml`: one item per parameter set and sample."""
+
+    def collect(self) -> Iterator["TrialItem"]:
+        """Yield the task's trials; the order in which they run is made after collection."""
+        runtime = get_runtime(self.config)
+        task = self._task(runtime)
+        for sample in range(1, runtime.settings.samples + 1):
+            for parameter_set in runtime.settings.sets:
+                yield TrialItem.from_parent(
+                    self,
+                    name=trial_id(parameter_set.id, sample),
+                    task=task,
+                    parameter_set=parameter_set.id,
+                    sample=sample,
+                )
+
+    def _task(self, runtime: Runtime) -> Task:
+        folder = self.path.parent
+        name = runtime.task_names.get(folder)
+        if name is not None and name in runtime.tasks:
+            return runtime.tasks[name]
+        if name is None:
+            raise self.CollectError(f"{self.path}: this task was not known when the run began")
+        return runtime.read_task(folder, name)
+
+
+class TrialItem(pytest.Item):
+    """One trial of a benchmark task."""
+
+    def __init__(self, *, task: Task, parameter_set: str, sample: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+        self.parameter_set = parameter_set
+        self.sample = sample
+        self.stash[TRIAL] = (task.name, parameter_set, sample)
+        # -k can select by the task's name and the set without the whole path.
+        self.extra_keyword_matches.update({task.name, parameter_set})
+
+    def runtest(self) -> None:
+        """Run the trial; raise what describes it unless it passed."""
+        runtime = get_runtime(self.config)
+        if runtime.flags.should_stop():
+            pytest.skip("not run: the session was stopped")
+        plan = runtime.plan(self.task, self.parameter_set, self.sample)
+        image = runtime.image_of(self.task)
+        try:
+            record = run_trial(plan, self.task, image, runtime.context)
+        except AdmissionStoppedError:
+            pytest.skip("not run: the session was stopped")
+        self.stash[RECORD] = record
+        if record.outcome is not Outcome.PASSED:
+            raise TrialNotPassed(record)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Describe a trial by its record, a usage error by its line."""
+        if isinstance(excinfo.value, TrialNotPassed):
+            return describe(excinfo.value.record)
+        if isinstance(excinfo.value, InfranoiseError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the trial comes from, for pytest's headings."""
+        return self.path, None, f"{self.task.name} {self.name}"
+
+
+class TrialNotPassed(Exception):  # noqa: N818 - a result, not an error
+    """Carries the record of a trial that did not pass to pytest's report."""
+
+    def __init__(self, record: TrialRecord) -> None:
+        super().__init__(str(record.outcome))
+        self.record = record
+
+
+def describe(record: TrialRecord) -> str:
+    """Return a few lines about a trial that did not pass: what it was, and its last output."""
+    cause = f" ({record.cause})" if record.cause else ""
+    lines = [f"{record.task} at {record.parameter_set}: {record.outcome}{cause}"]
+    if record.detail:
+        lines.append(record.detail)
+    for phase in record.phases:
+        if phase.output.strip():
+            lines.append(f"--- {phase.phase}, exit code {phase.exit_code} ---")
+            lines.extend(phase.output.rstrip().splitlines()[-15:])
+    return "\n".join(lines)

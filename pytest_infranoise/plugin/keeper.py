@@ -1,0 +1,155 @@
+"""The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.plugin.handover import Handover
+from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
+from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
+from pytest_infranoise.plugin.stopping import SignalWatch
+
+STOP_LINE = (
+    "infranoise: stopping; running trials finish and are recorded "
+    "(once more kills them without a record)"
+)
+
+
+class StudyKeeper:
+    """Keeps one study in the process that the user started.
+
+    Raises:
+        UsageError: an option cannot be used.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.runtime: Runtime = get_runtime(config)
+        self.recorder = StudyRecorder(self.runtime)
+        self._signals = SignalWatch(self.runtime.flags, self._on_stop)
+        self._session: pytest.Session | None = None
+        self._exit_status: int | None = None
+        self._swept = False
+
+    # --- before anything runs ---
+
+    def begin(self) -> None:
+        """Read and check every task, and prepare the images.
+
+        Raises:
+            pytest.UsageError: what cannot be used, one line each.
+        """
+        if self._config.option.collectonly:
+            self._as_usage_error(lambda: self.runtime.discover(self._paths()))
+            return
+        self._as_usage_error(self._begin)
+
+    def _begin(self) -> None:
+        runtime = self.runtime
+        runtime.discover(self._paths())
+        runtime.passed_environment()
+        self.recorder.check_directory()
+        if not runtime.tasks:
+            return
+        runtime.resolve()
+        if not runtime.settings.dry_run:
+            runtime.prepare_images(self._progress)
+
+    def expect(self, number: int, session: pytest.Session | None) -> None:
+        """Note how many trials were selected; from now on signals are ours."""
+        self.recorder.planned = number
+        self._session = session
+        self._signals.install()
+
+    def expect_ids(self, ids: Sequence[str]) -> None:
+        """Note which trials a worker's collection holds; every worker's is the same."""
+        if self.recorder.planned is None:
+            trials = [trial for item in ids if (trial := trial_of(self.runtime, item))]
+            self.runtime.place(trials)
+            self.expect(len(trials), None)
+
+    def hand_over(self) -> Handover:
+        """Return what the workers need to know."""
+        return self.runtime.hand_over()
+
+    # --- the end ---
+
+    def decide_exit(self, session: pytest.Session) -> None:
+        """Set the session's exit code from the exit policy and from what happened."""
+        status = int(session.exitstatus)
+        if self._signals.was_stopped and status in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ):
+            status = int(pytest.ExitCode.INTERRUPTED)
+        trials_alone = self.recorder.records and not self.recorder.other_failures
+        if self.runtime.settings.exit == "study" and trials_alone:
+            status = 0 if status == pytest.ExitCode.TESTS_FAILED else status
+        session.exitstatus = status
+        self._exit_status = status
+
+    def sweep(self, pid: int | None = None) -> None:
+        """Remove sandboxes that are left: those of one dead worker, or all of the study."""
+        if not self.runtime.has_backend:
+            return
+        try:
+            self.runtime.sweep(None if pid is None else owner_of(pid))
+        except InfranoiseError as error:
+            self.recorder.problems.append(f"sandboxes may be left: {error}")
+
+    def summarise(self, terminal: Any) -> None:
+        """Write the end of the study and print the summary."""
+        from pytest_infranoise.plugin.summary import print_summary
+
+        self.recorder.finish(planned_trials=self.recorder.planned)
+        print_summary(terminal, self.recorder, self._exit_status)
+
+    def end(self) -> None:
+        """Give back what this process holds."""
+        self._signals.restore()
+        self.recorder.finish(planned_trials=self.recorder.planned)
+        self.runtime.flags.clear()
+        self.runtime.close()
+
+    # --- on the way ---
+
+    def header(self) -> list[str]:
+        """Return the lines for pytest's header."""
+        from pytest_infranoise.plugin.summary import header_lines
+
+        return header_lines(self.runtime)
+
+    def show_plan(self, session: pytest.Session) -> bool:
+        """Print what would run; nothing does."""
+        from pytest_infranoise.plugin.dryrun import print_plan
+
+        print_plan(self.runtime, session)
+        return True
+
+    def _on_stop(self) -> None:
+        self._progress(STOP_LINE)
+        distributed: Any = self._config.pluginmanager.getplugin("dsession")
+        if distributed is not None:
+            distributed.shouldstop = "stopped by a signal; running trials were finished"
+        elif self._session is not None:
+            self._session.shouldstop = "stopped by a signal; the running trial was finished"
+
+    def _progress(self, line: str) -> None:
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None and self._config.option.verbose >= 0:
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    def _paths(self) -> Sequence[Path]:
+        base = self._config.invocation_params.dir
+        return [Path(base / argument.split("::")[0]) for argument in self._config.args]
+
+    def _as_usage_error(self, action: Any) -> None:
+        try:
+            action()
+        except UsageError as error:
+            raise pytest.UsageError(*str(error).splitlines()) from error

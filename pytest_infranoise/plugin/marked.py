@@ -1,0 +1,182 @@
+"""Tests of an existing suite: `@pytest.mark.infra(...)` with the fixture `infra_sandbox`.
+
+Such a test is run over the parameter sets and samples; its body is the agent phase and its
+assertions are the verdict.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.admission import AdmissionStoppedError
+from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
+from pytest_infranoise.model.outcome import Phase, Verdict
+from pytest_infranoise.model.task import Task
+from pytest_infranoise.model.trial import trial_id
+from pytest_infranoise.plugin.items import RECORD, TRIAL, describe
+from pytest_infranoise.plugin.runtime import Runtime, get_runtime
+from pytest_infranoise.plugin.sandbox import InfraSandbox
+from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
+from pytest_infranoise.trial import LiveTrial
+
+FIXTURE = "infra_sandbox"
+
+_LIVE = pytest.StashKey[tuple[LiveTrial, InfraSandbox]]()
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Run a marked test over the parameter sets and samples.
+
+    A marker that cannot be used must not stop the collection of everything else, so its error
+    waits for the test's own setup.
+    """
+    if metafunc.definition.get_closest_marker(MARKER) is None:
+        return
+    try:
+        runtime = get_runtime(metafunc.config)
+    except InfranoiseError as error:
+        metafunc.parametrize(FIXTURE, [pytest.param(error, id="error")], indirect=True)
+        return
+    trials = [
+        (parameter_set.id, sample)
+        for sample in range(1, runtime.settings.samples + 1)
+        for parameter_set in runtime.settings.sets
+    ]
+    metafunc.parametrize(FIXTURE, trials, ids=[trial_id(*trial) for trial in trials], indirect=True)
+
+
+def note_trial(item: pytest.Item) -> None:
+    """Note on a marked test's item which trial it is."""
+    callspec = getattr(item, "callspec", None)
+    trial = callspec.params.get(FIXTURE) if callspec is not None else None
+    if isinstance(trial, tuple):
+        item.stash[TRIAL] = (_task_name(item, trial_id(*trial)), *trial)
+
+
+def prepare_images(runtime: Runtime, items: list[pytest.Item]) -> None:
+    """Prepare the images of marked tests before the first trial; errors wait for the test."""
+    for item in items:
+        if item.get_closest_marker(MARKER) is None or TRIAL not in item.stash:
+            continue
+        try:
+            runtime.image_of(_task_of(runtime, item))
+        except InfranoiseError:
+            continue
+
+
+def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
+    """Serve the fixture: open the trial's sandbox, and close it if the test never ran."""
+    item = request.node
+    if TRIAL not in item.stash:
+        problem = getattr(request, "param", None)
+        pytest.fail(
+            str(problem)
+            if isinstance(problem, InfranoiseError)
+            else f"{item.nodeid}: infra_sandbox needs @pytest.mark.{MARKER}(memory=..., ...)",
+            pytrace=False,
+        )
+    runtime = get_runtime(item.config)
+    if runtime.flags.should_stop():
+        pytest.skip("not run: the session was stopped")
+    trial = _enter(runtime, item)
+    sandbox = InfraSandbox(trial)
+    item.stash[_LIVE] = (trial, sandbox)
+    yield sandbox
+    if _LIVE in item.stash:  # another fixture failed in setup, or the run is being killed
+        del item.stash[_LIVE]
+        trial.close()
+
+
+def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
+    _, parameter_set, sample = item.stash[TRIAL]
+    try:
+        task = _task_of(runtime, item)
+        plan = runtime.plan(task, parameter_set, sample)
+        trial = LiveTrial(plan, task, runtime.image_of(task), runtime.context)
+        trial.open()
+    except AdmissionStoppedError:
+        pytest.skip("not run: the session was stopped")
+    except UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+    if not trial.is_open:
+        trial.close()
+        item.stash[RECORD] = record = trial.record()
+        pytest.fail(describe(record), pytrace=False)
+    return trial
+
+
+def run_body(item: pytest.Item) -> Generator[None, object, object]:
+    """Wrap the call of a marked test: its body is the agent phase, its end makes the record."""
+    if _LIVE not in item.stash:
+        return (yield)
+    trial, sandbox = item.stash[_LIVE]
+    error: BaseException | None = None
+    result: object = None
+    try:
+        with trial.phase(Phase.AGENT) as phase:
+            try:
+                result = yield
+            except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
+                raise
+            except BaseException as raised:  # noqa: BLE001 - pytest's own outcomes are among them
+                error = raised
+            if sandbox.last_step is not None:
+                phase.finish(sandbox.last_step)
+            if isinstance(error, SandboxError):
+                raise error
+            trial.sandbox.kill_all()
+    finally:
+        del item.stash[_LIVE]
+        trial.close()
+    trial.verdict = Verdict(passed=error is None)
+    item.stash[RECORD] = trial.record()
+    if error is not None:
+        raise error
+    return result
+
+
+def _task_name(item: pytest.Item, own_id: str) -> str:
+    """Return the test's node id without the part that names parameter set and sample."""
+    path, _, _ = item.nodeid.partition("[")
+    others = item.callspec.id.replace(own_id, "", 1).strip("-")  # type: ignore[attr-defined]
+    return f"{path}[{others}]" if others else path
+
+
+def _task_of(runtime: Runtime, item: pytest.Item) -> Task:
+    """Return the task that a marked test is.
+
+    Raises:
+        UsageError: the marker cannot be used.
+    """
+    name = item.stash[TRIAL][0]
+    if name not in runtime.tasks:
+        marker = item.get_closest_marker(MARKER)
+        assert marker is not None
+        if marker.args:
+            raise UsageError(f"{name}: {MARKER} marker: name its arguments, as in memory='512M'")
+        task = task_from_marker(name, marker.kwargs, _defaults(runtime), source=_source(item))
+        for warning in runtime.backend.check(task):
+            if warning not in runtime.warnings:
+                runtime.warnings.append(warning)
+        runtime.add_task(task)
+    return runtime.tasks[name]
+
+
+def _defaults(runtime: Runtime) -> MarkerDefaults:
+    settings = runtime.settings
+    return MarkerDefaults(
+        memory_bytes=settings.default_memory_bytes,
+        cpu_cores=settings.default_cpu_cores,
+        image=settings.default_image,
+        timeout_seconds=settings.default_timeout_seconds,
+    )
+
+
+def _source(item: Any) -> str:
+    import inspect
+
+    try:
+        return inspect.getsource(item.function)
+    except (OSError, TypeError):
+        return ""

@@ -1,0 +1,50 @@
+"""What a process that runs trials does between collection and its first trial."""
+
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.errors import InfranoiseError
+from pytest_infranoise.plugin.items import RECORD, TRIAL
+from pytest_infranoise.plugin.marked import prepare_images
+from pytest_infranoise.plugin.recorder import ATTRIBUTE
+from pytest_infranoise.plugin.runtime import get_runtime
+from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
+
+
+def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
+    """Sort the trials among the items into the study's order; return whether there are any."""
+    trials = [item for item in items if TRIAL in item.stash]
+    if not trials:
+        return False
+    runtime = get_runtime(config)
+    runtime.place([item.stash[TRIAL] for item in trials])
+    trials.sort(key=lambda item: runtime.order.key(*item.stash[TRIAL]))
+    items[:] = [item for item in items if TRIAL not in item.stash] + trials
+    return True
+
+
+def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
+    """Open the engine, prepare the images of marked tests, and watch the controller.
+
+    An engine that does not answer is every trial's own error here: the controller has told the
+    user already wherever it could know.
+    """
+    runtime = get_runtime(session.config)
+    watch = None
+    if is_worker:
+        ignore_signals()
+        watch = WorkerWatch(runtime.flags, lambda: runtime.sweep(runtime.owner))
+        watch.start()
+    try:
+        prepare_images(runtime, session.items)
+    except InfranoiseError:
+        return watch
+    return watch
+
+
+def attach_record(item: pytest.Item, report: Any) -> None:
+    """Move the record from the item to the report that shows its outcome."""
+    if RECORD in item.stash:
+        setattr(report, ATTRIBUTE, item.stash[RECORD].to_json())
+        del item.stash[RECORD]

@@ -1,0 +1,239 @@
+"""Who does what: the process that runs trials, and the process that keeps the study.
+
+Without xdist one process is both. With it, workers run trials and the controller keeps the study.
+Nothing here imports the rest of the package before there is a trial; hooks that every test passes
+through cost one attribute look-up.
+"""
+
+import re
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_infranoise.plugin.options import is_sweep, option_value
+
+if TYPE_CHECKING:
+    from pytest_infranoise.plugin.keeper import StudyKeeper
+
+
+def register(config: pytest.Config) -> None:
+    """Register the hooks of this process's role."""
+    sweep = is_sweep(config)
+    if sweep and option_value(config, "dry-run"):
+        _stay_alone(config)
+    is_worker = hasattr(config, "workerinput")
+    if sweep:
+        if getattr(config.option, "maxschedchunk", 0) is None:
+            config.option.maxschedchunk = 1  # larger chunks would tear the blocks apart
+        from pytest_infranoise.plugin.items import TaskCollection
+
+        config.pluginmanager.register(TaskCollection(), "infranoise-tasks")
+    if not _is_controller(config):
+        config.pluginmanager.register(TrialRunner(config, is_worker), "infranoise-runner")
+    if not is_worker:
+        keeper = KeeperHooks(config, sweep)
+        config.pluginmanager.register(keeper, "infranoise-keeper")
+        if config.pluginmanager.hasplugin("xdist"):
+            from pytest_infranoise.plugin.distribution import DistributionHooks
+
+            config.pluginmanager.register(DistributionHooks(keeper), "infranoise-distribution")
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    """Whether xdist will run the tests in other processes."""
+    distributes = getattr(config.option, "dist", "no") != "no"
+    return distributes and not config.option.collectonly and not hasattr(config, "workerinput")
+
+
+def _stay_alone(config: pytest.Config) -> None:
+    """A dry run needs no workers."""
+    if hasattr(config.option, "dist"):
+        config.option.dist = "no"
+        config.option.tx = []
+
+
+class TrialRunner:
+    """Hooks of a process that runs trials."""
+
+    def __init__(self, config: pytest.Config, is_worker: bool) -> None:
+        self._is_worker = is_worker
+        self._watch: Any = None
+        self._has_trials = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note on a marked test's item which trial it is."""
+        if "infra_sandbox" in getattr(item, "fixturenames", ()):
+            from pytest_infranoise.plugin.marked import note_trial
+
+            note_trial(item)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Bring the selected trials into the study's order, behind all other tests."""
+        if not any(_may_be_trial(item) for item in items):
+            return
+        from pytest_infranoise.plugin.ordering import order_trials
+
+        self._has_trials = order_trials(config, items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Make ready what every trial of this process needs."""
+        if not self._has_trials or session.config.option.collectonly:
+            return
+        from pytest_infranoise.plugin.ordering import make_ready
+
+        self._watch = make_ready(session, self._is_worker)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Make the body of a marked test its agent phase."""
+        if not self._has_trials:
+            return (yield)
+        from pytest_infranoise.plugin.marked import run_body
+
+        return (yield from run_body(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the trial's record on its report, as plain builtins."""
+        report = yield
+        if self._has_trials:
+            from pytest_infranoise.plugin.ordering import attach_record
+
+            attach_record(item, report)
+        return report
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Release the engine."""
+        if self._watch is not None:
+            self._watch.finish()
+        if self._has_trials:
+            from pytest_infranoise.plugin.runtime import get_runtime
+
+            get_runtime(config).close()
+
+
+def _may_be_trial(item: pytest.Item) -> bool:
+    return hasattr(item, "parameter_set") or "infra_sandbox" in getattr(item, "fixturenames", ())
+
+
+class KeeperHooks:
+    """Hooks of the process that the user started: validates, writes, stops, sums up."""
+
+    def __init__(self, config: pytest.Config, sweep: bool) -> None:
+        self._config = config
+        self._keeper: StudyKeeper | None = None
+        if sweep:
+            _ = self.keeper
+
+    @property
+    def keeper(self) -> "StudyKeeper":
+        """The keeper of the study, made when it is first needed."""
+        if self._keeper is None:
+            from pytest_infranoise.errors import UsageError
+            from pytest_infranoise.plugin.keeper import StudyKeeper
+
+            try:
+                self._keeper = StudyKeeper(self._config)
+            except UsageError as error:
+                raise pytest.UsageError(str(error)) from error
+        return self._keeper
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a study in this session."""
+        return self._keeper is not None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Validate everything and prepare images before anything runs."""
+        if self._keeper is not None:
+            self._keeper.begin()
+
+    def pytest_report_header(self, config: pytest.Config) -> list[str]:
+        """Say which study this is."""
+        return [] if self._keeper is None else self._keeper.header()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Learn how many trials were selected (without xdist)."""
+        selected = [item for item in session.items if _may_be_trial(item)]
+        if selected and not self._config.option.collectonly:
+            self.keeper.expect(len(selected), session)
+
+    def expect_ids(self, ids: list[str]) -> None:
+        """Learn from a worker's collection how many trials were selected."""
+        if any(_TRIAL_ID.search(item) for item in ids):
+            self.keeper.expect_ids(ids)
+
+    def handover_text(self) -> str:
+        """Return what every worker is told."""
+        if self._keeper is not None:
+            return self._keeper.hand_over().to_text()
+        from pytest_infranoise.plugin.handover import identity_of
+
+        return identity_of(self._config).to_text()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Show the plan instead of running it, if that is what was asked for."""
+        if self._keeper is None or not self._keeper.runtime.settings.dry_run:
+            return None
+        return self._keeper.show_plan(session)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over the record that a report carries."""
+        if self._keeper is not None or hasattr(report, "infranoise"):
+            self.keeper.recorder.take(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note errors of collection, which no exit policy may hide."""
+        if self._keeper is not None and report.failed:
+            self._keeper.recorder.other_failures += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(
+        self, report: Any
+    ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
+        """Give `oom`, `timeout` and `infra` a category of their own in pytest's tally."""
+        record = getattr(report, "infranoise", None)
+        return None if record is None else _STATUS.get(record["outcome"])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Decide the exit code, let everybody finish, then write the end of the study."""
+        if self._keeper is not None:
+            self._keeper.decide_exit(session)
+        try:
+            return (yield)
+        finally:
+            if self._keeper is not None:
+                self._keeper.sweep()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print what the study found."""
+        if self._keeper is not None:
+            self._keeper.summarise(terminalreporter)
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Give signals and engine back."""
+        if self._keeper is not None:
+            self._keeper.end()
+
+
+_TRIAL_ID = re.compile(r"task\.toml::.*-s\d+$|\[(?:.*-)?(?:[\d.]+x|uncapped)-s\d+(?:-.*)?\]$")
+"""What the ids of trials look like; the controller of xdist sees nothing else of the items."""
+
+_STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
+    "oom": ("oom", "O", ("OOM", {"red": True})),
+    "timeout": ("timeout", "T", ("TIMEOUT", {"red": True})),
+    "infra_error": ("infra", "I", ("INFRA", {"yellow": True})),
+}

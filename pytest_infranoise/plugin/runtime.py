@@ -1,0 +1,317 @@
+"""What one pytest process needs to run trials, made when it is first needed.
+
+There is one `Runtime` per process. In the process that the user started it resolves what the
+`Handover` holds; in a worker it is made from that.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_infranoise.admission import (
+    AdmissionLedger,
+    Budget,
+    check_guarantees,
+    make_budget,
+)
+from pytest_infranoise.agents.base import Agent
+from pytest_infranoise.agents.builtin import make_agent
+from pytest_infranoise.design import (
+    AllocationTable,
+    TrialAllocation,
+    TrialOrder,
+    agent_timeout,
+    allocate_task,
+    effective_allocations,
+    trial_seed,
+)
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.resources import ParameterSet
+from pytest_infranoise.model.task import PreparedImage, Task
+from pytest_infranoise.model.trial import TrialPlan
+from pytest_infranoise.plugin.handover import Handover, identity_of
+from pytest_infranoise.plugin.options import Settings, read_settings
+from pytest_infranoise.plugin.stopping import StopFlags
+from pytest_infranoise.trial import TrialContext
+
+if TYPE_CHECKING:
+    from pytest_infranoise.backends.base import Backend
+    from pytest_infranoise.tasks.discovery import TaskSet
+
+RUNTIME = pytest.StashKey["Runtime"]()
+
+Progress = Callable[[str], None]
+
+
+def get_runtime(config: pytest.Config) -> "Runtime":
+    """Return this process's runtime, making it on first use.
+
+    Raises:
+        UsageError: an option cannot be used.
+    """
+    runtime = config.stash.get(RUNTIME, None)
+    if runtime is None:
+        runtime = config.stash[RUNTIME] = Runtime(config, read_settings(config))
+    return runtime
+
+
+def owner_of(pid: int) -> str:
+    """Return how sandboxes name the process that opened them."""
+    return f"{socket.gethostname()}:{pid}"
+
+
+class Runtime:
+    """Settings, engine, tasks and order of one process; engine and budget are made on first use."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        identity = identity_of(config)
+        seed = identity.seed if settings.seed is None else settings.seed
+        self.handover = replace(identity, seed=seed)
+        self.flags = StopFlags(self.handover.flags)
+        self.worker = _worker_name(config)
+        self.owner = owner_of(os.getpid())
+        self.tasks: dict[str, Task] = {}
+        self.task_names: dict[Path, str] = {
+            Path(folder): name for folder, name in self.handover.task_names.items()
+        }
+        self.warnings: list[str] = []
+        self.table = AllocationTable({})
+        self.known_allocations: dict[str, dict[str, TrialAllocation]] = {}
+        self.images: dict[str, PreparedImage] = dict(self.handover.images)
+        self._places: dict[tuple[str, str, int], tuple[int, int]] = {}
+
+    # --- the run, as the process that the user started resolves it ---
+
+    def discover(self, paths: Sequence[Path]) -> None:
+        """Read every task below the paths.
+
+        Raises:
+            UsageError: what is wrong with the tasks, a line each.
+        """
+        found = self._discover(paths)
+        for task in found.tasks:
+            self.agent.check(task)
+            self.add_task(task)
+            assert task.directory is not None
+            self.task_names[task.directory] = task.name
+        self.warnings.extend(found.warnings)
+
+    def resolve(self) -> None:
+        """Check every task against the engine: features, limits, guarantees.
+
+        Raises:
+            UsageError: the engine does not answer, or something cannot be had on it.
+        """
+        tasks = list(self.tasks.values())
+        for task in tasks:
+            for warning in self.backend.check(task):
+                if warning not in self.warnings:
+                    self.warnings.append(warning)
+        self.table = effective_allocations(
+            tasks, self.settings.sets, self.backend.info.capacity, clamp=self.settings.clamp
+        )
+        check_guarantees(
+            {
+                name: [item.effective for item in by_set.values()]
+                for name, by_set in self.table.allocations.items()
+            },
+            self.budget,
+            admit=self.settings.admit,
+        )
+
+    def prepare_images(self, progress: Progress) -> None:
+        """Pull or build what every known task needs, before any trial and charged to none.
+
+        Raises:
+            UsageError: an image cannot be had.
+        """
+        for task in self.tasks.values():
+            self.image_of(task, progress)
+
+    def hand_over(self) -> Handover:
+        """Return what the workers need to know."""
+        return replace(
+            self.handover,
+            backend=self.backend.info.backend if self.tasks else self.handover.backend,
+            task_names={str(folder): name for folder, name in self.task_names.items()},
+            images=self.images,
+        )
+
+    # --- what a trial needs ---
+
+    @cached_property
+    def backend(self) -> "Backend":
+        """The engine, opened on first use.
+
+        Raises:
+            UsageError: it does not answer, or this host lacks what it needs.
+        """
+        from pytest_infranoise.backends.registry import open_backend
+
+        name = self.handover.backend or self.settings.backend
+        return open_backend(name, informative_agent=not self.agent.is_reference)
+
+    @property
+    def has_backend(self) -> bool:
+        """Whether the engine was needed so far."""
+        return "backend" in self.__dict__
+
+    @cached_property
+    def agent(self) -> Agent:
+        """What works on task folders."""
+        return make_agent(self.settings.agent, self.settings.agent_files)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What all trials on the engine may reserve together."""
+        return make_budget(
+            self.backend.info.capacity,
+            memory_bytes=self.settings.memory_budget_bytes,
+            cpu_cores=self.settings.cpu_budget_cores,
+        )
+
+    @cached_property
+    def order(self) -> TrialOrder:
+        """The order of trials, the same in every process of the run."""
+        ids = tuple(item.id for item in self.settings.sets)
+        return TrialOrder(self.handover.seed, ids, self.settings.order)
+
+    @cached_property
+    def sets(self) -> dict[str, ParameterSet]:
+        """The parameter sets by id."""
+        return {item.id: item for item in self.settings.sets}
+
+    @cached_property
+    def context(self) -> TrialContext:
+        """What all trials of this process share."""
+        return TrialContext(
+            backend=self.backend,
+            agent=self.agent,
+            ledger=AdmissionLedger(self.backend.info.engine_id),
+            budget=self.budget,
+            worker=self.worker,
+            owner=self.owner,
+            admit=self.settings.admit,
+            leftovers=self.settings.leftovers,
+            environment=self.passed_environment(),
+            masked_paths=self._masked_paths(),
+            should_stop=self.flags.should_stop,
+        )
+
+    def add_task(self, task: Task) -> None:
+        """Make a task known to this process."""
+        self.tasks[task.name] = task
+
+    def read_task(self, folder: Path, name: str) -> Task:
+        """Read one task folder that the controller has checked, under the name it has there."""
+        task = replace(self._discover([folder]).tasks[0], name=name)
+        self.add_task(task)
+        return task
+
+    def image_of(self, task: Task, progress: Progress = lambda line: None) -> PreparedImage:
+        """Return a task's image, preparing it on first use.
+
+        Raises:
+            UsageError: it cannot be had.
+        """
+        if task.name not in self.images:
+            self.images[task.name] = self.backend.prepare(task, progress)
+        return self.images[task.name]
+
+    def place(self, trials: Sequence[tuple[str, str, int]]) -> None:
+        """Number blocks and positions of the selected trials (task, parameter set, sample)."""
+        blocks = sorted(
+            {(task, sample) for task, _, sample in trials},
+            key=lambda block: self.order.block_key(*block),
+        )
+        numbers = {block: number for number, block in enumerate(blocks)}
+        self._places = {
+            trial: (numbers[trial[0], trial[2]], position)
+            for position, trial in enumerate(sorted(trials, key=lambda item: self.order.key(*item)))
+        }
+
+    def place_of(self, trial: tuple[str, str, int]) -> tuple[int, int]:
+        """Return block and position of a selected trial; -1 where it is not known here."""
+        return self._places.get(trial, (-1, -1))
+
+    def plan(self, task: Task, parameter_set: str, sample: int) -> TrialPlan:
+        """Return one trial's plan.
+
+        Raises:
+            UsageError: the engine cannot enforce what the parameter set asks for.
+        """
+        if task.name not in self.known_allocations:
+            capacity = self.backend.info.capacity
+            self.known_allocations[task.name] = allocate_task(
+                task, self.settings.sets, capacity, clamp=self.settings.clamp
+            )
+        given = self.known_allocations[task.name][parameter_set]
+        block, position = self.place_of((task.name, parameter_set, sample))
+        return TrialPlan(
+            study=self.handover.study,
+            task=task.name,
+            parameter_set=self.sets[parameter_set],
+            sample=sample,
+            block=block,
+            position=position,
+            seed=trial_seed(self.handover.seed, task.name, sample),
+            requested=given.requested,
+            allocation=given.effective,
+            agent_timeout_seconds=agent_timeout(task, self.sets[parameter_set]),
+        )
+
+    def sweep(self, owner: str | None = None) -> None:
+        """Remove the study's sandboxes (of one owner), if the engine was ever used here."""
+        self.backend.sweep(self.handover.study, owner)
+
+    def close(self) -> None:
+        """Release the engine's connections."""
+        if self.has_backend:
+            self.backend.close()
+
+    def _discover(self, paths: Sequence[Path]) -> "TaskSet":
+        from pytest_infranoise.tasks.discovery import discover
+
+        return discover(
+            paths,
+            default_memory_bytes=self.settings.default_memory_bytes,
+            default_cpu_cores=self.settings.default_cpu_cores,
+            host_environment=os.environ,
+            uses_solution=self.settings.agent == "oracle",
+        )
+
+    def passed_environment(self) -> dict[str, str]:
+        """Return the host variables that every step sees.
+
+        Raises:
+            UsageError: one of them is not set.
+        """
+        missing = [name for name in self.settings.agent_env if name not in os.environ]
+        if missing:
+            raise UsageError(f"--infra-agent-env={missing[0]}: this variable is not set here")
+        return {name: os.environ[name] for name in self.settings.agent_env}
+
+    def _masked_paths(self) -> list[Path]:
+        """Return the host folders that no task may see: tasks, their history, and studies."""
+        masked = set()
+        for folder in self.task_names:
+            masked.add(folder)
+            masked.update(
+                parent / ".git" for parent in folder.parents if (parent / ".git").exists()
+            )
+        masked.add(self.config.rootpath / ".infranoise")
+        if self.settings.study_directory is not None:
+            masked.add(self.settings.study_directory)
+        return sorted(path for path in masked if path.exists())
+
+
+def _worker_name(config: pytest.Config) -> str:
+    return str(getattr(config, "workerinput", {}).get("workerid", "main"))

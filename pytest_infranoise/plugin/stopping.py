@@ -1,0 +1,124 @@
+"""How a run ends early: the first signal lets running trials finish, the second kills them.
+
+The controller alone decides. Workers ignore signals (a terminal sends Ctrl-C to all of them) and
+look at two flag files instead; when the controller has died, they clean up and end by themselves.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+WATCH_SECONDS = 0.2
+
+
+class StopFlags:
+    """The two flags of a run: `stop` (start no further trial) and `abort` (end at once)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ask every process of the run to start no further trial."""
+        self._stopped = True
+        self._raise("stop")
+
+    def abort(self) -> None:
+        """Ask every worker to end at once."""
+        self._raise("abort")
+
+    def should_stop(self) -> bool:
+        """Whether no further trial may start."""
+        self._stopped = self._stopped or (self.folder / "stop").exists()
+        return self._stopped
+
+    def should_abort(self) -> bool:
+        """Whether to end at once."""
+        return (self.folder / "abort").exists()
+
+    def clear(self) -> None:
+        """Remove the flags and their folder."""
+        for name in ("stop", "abort"):
+            (self.folder / name).unlink(missing_ok=True)
+        if self.folder.exists():
+            self.folder.rmdir()
+
+    def _raise(self, name: str) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / name).touch()
+
+
+class SignalWatch:
+    """Handles SIGINT and SIGTERM alike in the process that the user started."""
+
+    def __init__(self, flags: StopFlags, on_stop: Callable[[], None]) -> None:
+        self._flags = flags
+        self._on_stop = on_stop
+        self._received = 0
+        self._previous: dict[signal.Signals, Any] = {}
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a signal asked this run to end."""
+        return self._received > 0
+
+    def install(self) -> None:
+        """Take over the signals; only the main thread can, elsewhere nothing changes."""
+        if threading.current_thread() is threading.main_thread() and not self._previous:
+            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+
+    def restore(self) -> None:
+        """Give the signals back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._received += 1
+        if self._received == 1:
+            self._flags.stop()
+            self._on_stop()
+        else:
+            self._flags.abort()
+            raise KeyboardInterrupt
+
+
+def ignore_signals() -> None:
+    """Leave signals to the controller (in a worker's main thread)."""
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+
+class WorkerWatch(threading.Thread):
+    """Ends a worker at once when the controller has died or says `abort`.
+
+    `clean_up` removes the worker's sandboxes; it runs twice, since an engine may still be creating
+    one while the first pass looks.
+    """
+
+    def __init__(self, flags: StopFlags, clean_up: Callable[[], None]) -> None:
+        super().__init__(name="infranoise-watch", daemon=True)
+        self._flags = flags
+        self._clean_up = clean_up
+        self._parent = os.getppid()
+        self._finished = threading.Event()
+
+    def run(self) -> None:
+        """Watch until `finish` is called."""
+        while not self._finished.wait(WATCH_SECONDS):
+            if os.getppid() != self._parent or self._flags.should_abort():
+                self._clean_up()
+                time.sleep(WATCH_SECONDS)
+                self._clean_up()
+                os._exit(signal.SIGINT + 128)
+
+    def finish(self) -> None:
+        """Stop watching."""
+        self._finished.set()

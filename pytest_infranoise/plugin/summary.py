@@ -1,0 +1,110 @@
+"""What the terminal shows of a study: header lines, and the summary at the end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_infranoise.plugin.recorder import StudyRecorder
+from pytest_infranoise.plugin.runtime import Runtime
+from pytest_infranoise.report.model import Line, Style, one_line
+from pytest_infranoise.units import format_size
+
+TRIAL_LINES = 40
+
+_MARKUP: dict[Style, dict[str, bool]] = {
+    "plain": {},
+    "bold": {"bold": True},
+    "good": {"green": True},
+    "bad": {"red": True},
+    "warn": {"yellow": True},
+    "dim": {"light": True},
+}
+
+
+def header_lines(runtime: Runtime) -> list[str]:
+    """Return what pytest's header says of the study."""
+    settings = runtime.settings
+    sets = ", ".join(item.id for item in settings.sets)
+    lines = [
+        f"infranoise: study {runtime.handover.study}, seed {runtime.handover.seed}, "
+        f"sets {sets}, {settings.samples} sample(s), agent {one_line(runtime.agent.name, 60)}"
+    ]
+    if runtime.has_backend:
+        info, budget = runtime.backend.info, runtime.budget
+        cgroup = "no cgroup" if info.cgroup_version is None else f"cgroup v{info.cgroup_version}"
+        lines.append(
+            f"infranoise: {info.engine}, {cgroup}, {info.enforcement}; budget "
+            f"{format_size(budget.memory_bytes)}, {budget.cpu_cores:g} cores"
+        )
+        lines += [f"infranoise: {note}" for note in info.notes]
+    return lines + [f"infranoise: {warning}" for warning in runtime.warnings]
+
+
+def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | None) -> None:
+    """Print the study's summary; a failure in it is a line, never a lost session."""
+    config = recorder.runtime.config
+    if not recorder.records:
+        if recorder.planned and not recorder.runtime.settings.dry_run:
+            terminal.section("infrastructure noise")
+            terminal.write_line("no trial ended, so there is nothing to compare")
+            _print_problems(terminal, recorder.problems)
+        return
+    terminal.section("infrastructure noise")
+    verbosity = config.option.verbose
+    try:
+        lines = _summary(recorder, verbosity)
+    except Exception as error:  # noqa: BLE001 - the records are safe; say so instead of raising
+        lines = [
+            Line(f"the summary failed: {type(error).__name__}: {error}", "bad"),
+            Line(f"the records are in {recorder.directory}", "bold"),
+        ]
+    for line in lines:
+        terminal.write_line(line.text, **_MARKUP[line.style])
+    _print_problems(terminal, recorder.problems)
+    if verbosity >= 0:
+        terminal.write_line(exit_words(recorder, exit_status))
+
+
+def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
+    from pytest_infranoise.report.terminal import summary_lines, trial_lines
+    from pytest_infranoise.report.view import view_records
+
+    view = view_records(
+        recorder.records,
+        recorder.manifest,
+        planned=recorder.planned,
+        directory=recorder.shown_directory,
+    )
+    lines: list[Line] = []
+    if verbosity >= 0:
+        lines += trial_lines(recorder.records, None if verbosity > 0 else TRIAL_LINES)
+    return lines + summary_lines(view, verbosity=verbosity)
+
+
+def _print_problems(terminal: Any, problems: Sequence[str]) -> None:
+    for problem in problems:
+        terminal.write_line(f"infranoise: {problem}", red=True, bold=True)
+
+
+def exit_words(recorder: StudyRecorder, exit_status: int | None) -> str:
+    """Explain the exit code in words and name the other choice."""
+    not_passed = sum(record["outcome"] != "passed" for record in recorder.records)
+    if exit_status == pytest.ExitCode.INTERRUPTED:
+        return "exit code 2: the session was stopped before every trial ran"
+    if recorder.other_failures:
+        return (
+            f"exit code {exit_status}: {recorder.other_failures} error(s) besides the trials' "
+            "outcomes"
+        )
+    if recorder.runtime.settings.exit == "study":
+        return (
+            f"exit code {exit_status}: trials are data ({not_passed} did not pass); "
+            "--infra-exit=pytest fails the session when a trial did not pass"
+        )
+    if not_passed:
+        return (
+            f"exit code {exit_status}: {not_passed} trial(s) did not pass, which pytest counts as "
+            "failed; --infra-exit=study treats trials as data"
+        )
+    return f"exit code {exit_status}: every trial passed"

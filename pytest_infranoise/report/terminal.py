@@ -1,0 +1,160 @@
+"""The summary of a study as lines of text: what ran, what came out, what it shows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_infranoise.analysis import Analysis, Comparison, MeasureContrast, SetResult
+from pytest_infranoise.model.outcome import Outcome
+from pytest_infranoise.report.model import Column, Line, one_line, table_lines
+from pytest_infranoise.report.numbers import (
+    p_value,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
+from pytest_infranoise.report.view import StudyView
+from pytest_infranoise.report.words import verdict_lines
+
+_OUTCOMES = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.OOM, Outcome.INFRA_ERROR)
+
+
+def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
+    """Return the summary: verdict lines alone below verbosity 0, per task above it."""
+    lines: list[Line] = []
+    if verbosity >= 0:
+        lines += _what_ran(view)
+        lines += _set_table(view.analysis)
+        lines += _comparison_table(view.analysis)
+    lines += [Line(text, "bold") for text in verdict_lines(view.analysis, verbosity=verbosity)]
+    if verbosity > 0:
+        lines += _task_table(view)
+    if verbosity >= 0 and view.directory is not None:
+        lines.append(Line(f"study: {view.directory}"))
+    return lines
+
+
+def _what_ran(view: StudyView) -> Iterator[Line]:
+    manifest, analysis = view.manifest, view.analysis
+    sets = len(analysis.sets)
+    agent = one_line(str(manifest["agent"].get("name", "unknown")), 60)
+    order = str(manifest["order"])
+    parts = [
+        f"{_count(analysis.n_tasks, 'task')} x {_count(sets, 'parameter set')} x "
+        f"{_count(manifest['samples'], 'sample')}",
+        f'agent "{agent}"',
+        order if order == "interleaved" else f"{order} (one parameter set after another)",
+    ]
+    yield Line(", ".join(parts))
+    planned = "unknown" if view.planned is None else str(view.planned)
+    yield Line(f"{engine_words(manifest)}, {analysis.n_trials} of {planned} trials")
+
+
+def engine_words(manifest: Mapping[str, Any]) -> str:
+    """Return backend, engine version, cgroup version and enforcement method in words."""
+    engine = manifest["backend"]
+    version = engine["cgroup_version"]
+    cgroup = "no cgroup" if version is None else f"cgroup v{version}"
+    return f"{engine['engine']}, {cgroup}, {engine['enforcement']}, oom policy process"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _set_table(analysis: Analysis) -> list[Line]:
+    columns = [
+        Column("set"),
+        Column("passed", ">"),
+        Column("failed", ">"),
+        Column("timeout", ">"),
+        Column("oom", ">"),
+        Column("infra", ">"),
+        Column("success", ">"),
+        Column("95% CI"),
+        Column("infra errors", ">"),
+        Column("95% CI"),
+    ]
+    lines = table_lines(columns, [_set_row(item) for item in analysis.sets])
+    return [Line(lines[0].text + "   (infra errors = oom + infra)", "bold"), *lines[1:]]
+
+
+def _set_row(item: SetResult) -> list[str]:
+    counts = [str(item.outcomes.get(outcome, 0)) for outcome in _OUTCOMES]
+    rates = [item.success, item.infra_error]
+    cells = []
+    for rate in rates:
+        cells += ["-", ""] if rate is None else [percent(rate.macro), percent_interval(rate.ci95)]
+    return [item.id, *counts, *cells]
+
+
+def _comparison_table(analysis: Analysis) -> list[Line]:
+    if not analysis.comparisons or analysis.baseline is None:
+        return []
+    columns = [
+        Column(f"against {analysis.baseline}"),
+        Column("lift, points", ">"),
+        Column("[95% CI]"),
+        Column("p (Holm)"),
+        Column("infra errors, points", ">"),
+        Column("p (Holm)"),
+    ]
+    return table_lines(columns, [_comparison_row(item) for item in analysis.comparisons])
+
+
+def _comparison_row(item: Comparison) -> list[str]:
+    lift, infra = item.success, item.infra_error
+    return [
+        item.parameter_set,
+        points(lift.difference),
+        points_interval(lift.ci95),
+        _p(lift),
+        points(infra.difference),
+        _p(infra),
+    ]
+
+
+def _p(contrast: MeasureContrast) -> str:
+    holm = "" if contrast.p_holm is None else f" ({p_value(contrast.p_holm)})"
+    return p_value(contrast.p_value) + holm
+
+
+def _task_table(view: StudyView) -> list[Line]:
+    """One row per task: what it did in each set, as outcome counts."""
+    ids = [item.id for item in view.analysis.sets]
+    columns = [Column("task"), *(Column(name) for name in ids)]
+    rows = [
+        [one_line(task, 60), *(_cell(by_set.get(name)) for name in ids)]
+        for task, by_set in view.outcomes_by_task.items()
+    ]
+    return table_lines(columns, rows)
+
+
+def _cell(counts: Mapping[Outcome, int] | None) -> str:
+    """`3 passed, 2 oom`, or a dash where the task never ran."""
+    shown = [
+        f"{number} {'infra' if outcome is Outcome.INFRA_ERROR else outcome}"
+        for outcome in _OUTCOMES
+        if (number := (counts or {}).get(outcome, 0))
+    ]
+    return ", ".join(shown) or "-"
+
+
+def trial_lines(records: Sequence[Mapping[str, Any]], limit: int | None) -> list[Line]:
+    """Return one line per trial that ended by a kill, a deadline or the infrastructure.
+
+    pytest itself prints failures only for trials that plainly failed. `limit` None prints all.
+    """
+    special = [item for item in records if item["outcome"] not in ("passed", "failed")]
+    lines = [_trial_line(item) for item in special[:limit]]
+    if limit is not None and len(special) > limit:
+        lines.append(Line(f"... and {len(special) - limit} more; -v prints all", "dim"))
+    return lines
+
+
+def _trial_line(record: Mapping[str, Any]) -> Line:
+    word = {"oom": "OOM", "timeout": "TIMEOUT"}.get(record["outcome"], "INFRA")
+    place = f"{record['task']} {record['parameter_set']}-s{record['sample']}"
+    cause = f" {record['cause']}" if record["cause"] else ""
+    detail = f": {one_line(record['detail'], 120)}" if record["detail"] else ""
+    return Line(f"{word} {one_line(place, 80)}{cause}{detail}")
