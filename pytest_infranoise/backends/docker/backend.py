@@ -1,0 +1,218 @@
+"""The Docker Engine as a provider of sandboxes."""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from docker.types import Healthcheck, LogConfig
+
+from pytest_infranoise.backends.base import (
+    LABEL,
+    OWNER_LABEL,
+    TRIAL_LABEL,
+    EngineInfo,
+    SandboxRequest,
+)
+from pytest_infranoise.backends.docker.connection import connect
+from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, starting
+from pytest_infranoise.backends.docker.images import ImageStore, check_source
+from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
+from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
+from pytest_infranoise.model.resources import Allocation, Capacity
+from pytest_infranoise.model.task import PreparedImage, Task
+from pytest_infranoise.units import MIB
+
+MINIMUM_MEMORY_BYTES = 6 * MIB
+MINIMUM_CPU_CORES = 0.01
+SHARES_PER_CORE = 1024
+"""CPU weight: a guarantee of one core is the engine's default of 1024 shares, others in proportion.
+
+Shares decide only while CPU is contended. On cgroup v2 the engine turns them into `cpu.weight`.
+"""
+_SHARES_RANGE = (2, 262144)
+
+HOLDER = (
+    'trap "" TERM INT HUP; while :; do sleep 100000 & wait $!; [ $? -ne 127 ] || exit 127; done'
+)
+"""PID 1: ignores the signals that end programs and reaps orphans; only SIGKILL from outside ends
+it."""
+
+
+class DockerBackend:
+    """Containers of one Docker Engine (`base.Backend`).
+
+    Raises:
+        BackendUnavailableError: no engine answers, or it cannot limit memory.
+        UsageError: the docker command line's context cannot be read.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, *, counters_on_host: bool = True
+    ) -> None:
+        connection = connect(environment)
+        self.client = connection.client
+        self.endpoint = connection.endpoint
+        self._counters_on_host = counters_on_host
+        try:
+            facts = self.client.info()
+        except TRANSPORT_ERRORS as error:
+            raise BackendUnavailableError(f"{self.endpoint}: {explain(error)}") from error
+        self._info = _engine_info(facts, str(self.endpoint), connection.notes)
+        self._can_limit_cpu = bool(facts.get("CpuCfsQuota"))
+        self._has_private_cgroups = self._info.cgroup_version == 2
+        self._images = ImageStore(self.client, self.endpoint, self._info.engine_id)
+
+    @property
+    def info(self) -> EngineInfo:
+        """What enforces the limits: the engine's own facts."""
+        return self._info
+
+    def check(self, task: Task) -> Sequence[str]:
+        """Return warnings about a task; raises `UsageError` for what cannot be had here."""
+        check_source(task)
+        if task.spec.cpu_limit_cores is not None and not self._can_limit_cpu:
+            raise UsageError(
+                f"{task.name}: declares cpus, but {self._info.engine} cannot limit CPU here; use "
+                "another engine, or remove cpus from the task"
+            )
+        return ()
+
+    def prepare(self, task: Task, progress: Callable[[str], None]) -> PreparedImage:
+        """Pull or build the task's image once per content."""
+        return self._images.prepare(task, progress)
+
+    def open(self, request: SandboxRequest) -> DockerSandbox:
+        """Create and start a container for one trial."""
+        settings = self._container_settings(request)
+        container_id = None
+        try:
+            with starting(f"opening {request.trial}"):
+                api: Any = self.client.api
+                container_id = api.create_container_from_config(*settings)["Id"]
+                api.start(container_id)
+            return DockerSandbox(
+                self.client,
+                container_id,
+                request.allocation,
+                counters_on_host=self._counters_on_host,
+            )
+        except BaseException:
+            if container_id is not None:
+                with suppress(*TRANSPORT_ERRORS):
+                    remove(self.client, container_id)
+            raise
+
+    def _container_settings(self, request: SandboxRequest) -> tuple[dict[str, Any], str]:
+        api = self.client.api
+        host_config = api.create_host_config(
+            **limits(request.allocation),
+            auto_remove=False,
+            restart_policy={"Name": "no"},
+            network_mode=None if request.task.network else "none",
+            log_config=LogConfig(type="none"),
+            cgroupns="private" if self._has_private_cgroups else None,
+        )
+        config = api.create_container_config(
+            request.image.reference,
+            command=[],
+            entrypoint=["sh", "-c", HOLDER],
+            user="0",
+            environment=dict(request.environment),
+            working_dir=request.task.workdir,
+            labels={
+                LABEL: request.study,
+                TRIAL_LABEL: request.trial,
+                OWNER_LABEL: request.owner,
+            },
+            healthcheck=Healthcheck(test=["NONE"]),  # its probes would run beside the agent
+            host_config=host_config,
+        )
+        return config, container_name(request)
+
+    def sweep(self, study: str, owner: str | None = None) -> int:
+        """Remove every container of a study (of one owner); over a connection of its own."""
+        labels = [f"{LABEL}={study}"]
+        if owner is not None:
+            labels.append(f"{OWNER_LABEL}={owner}")
+        client = self.endpoint.client()
+        try:
+            found = client.api.containers(all=True, quiet=True, filters={"label": labels})
+            for container in found:
+                remove(client, container["Id"])
+        except TRANSPORT_ERRORS as error:
+            raise SandboxError("engine", f"docker, sweeping {study}: {explain(error)}") from error
+        finally:
+            client.close()
+        return len(found)
+
+    def close(self) -> None:
+        """Release connections."""
+        self.client.close()
+
+
+def limits(allocation: Allocation) -> dict[str, Any]:
+    """Return an allocation as the engine's own settings; what is uncapped is absent.
+
+    Memory plus swap equals memory, so swap is no way out. A reservation below what the engine
+    accepts is left out: it reserves nothing anyway.
+    """
+    settings: dict[str, Any] = {}
+    if allocation.memory_limit_bytes is not None:
+        settings["mem_limit"] = settings["memswap_limit"] = allocation.memory_limit_bytes
+    if allocation.memory_reservation_bytes >= MINIMUM_MEMORY_BYTES:
+        settings["mem_reservation"] = allocation.memory_reservation_bytes
+    if allocation.cpu_limit_cores is not None:
+        settings["nano_cpus"] = round(allocation.cpu_limit_cores * 1e9)
+    if allocation.cpu_guarantee_cores is not None:
+        shares = round(allocation.cpu_guarantee_cores * SHARES_PER_CORE)
+        settings["cpu_shares"] = min(max(shares, _SHARES_RANGE[0]), _SHARES_RANGE[1])
+    return settings
+
+
+def container_name(request: SandboxRequest) -> str:
+    """Return a name that says whose container it is, and is free whatever was left behind."""
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.trial).strip("-.")[-80:]
+    return f"infranoise-{words}-{secrets.token_hex(4)}"
+
+
+def _engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...]) -> EngineInfo:
+    engine = f"docker {facts['ServerVersion']}"
+    if facts.get("OSType") != "linux":
+        raise BackendUnavailableError(f"{endpoint}: {engine} runs no Linux containers")
+    if not facts.get("MemoryLimit"):
+        raise BackendUnavailableError(
+            f"{endpoint}: {engine} cannot limit memory: the memory controller is not available to "
+            "it (a rootless engine needs it delegated)"
+        )
+    if not facts.get("SwapLimit"):
+        notes += ("the engine cannot limit swap: swap may be a way out of the memory limit",)
+    return EngineInfo(
+        backend="docker",
+        engine=engine,
+        engine_id=f"docker:{facts['ID']}",
+        cgroup_version=int(facts.get("CgroupVersion") or 1),
+        enforcement="hard limit",
+        capacity=Capacity(
+            memory_bytes=int(facts["MemTotal"]),
+            cpu_cores=float(facts["NCPU"]),
+            minimum_memory_bytes=MINIMUM_MEMORY_BYTES,
+            minimum_cpu_cores=MINIMUM_CPU_CORES,
+        ),
+        isolation="container",
+        notes=notes,
+        details={
+            "endpoint": endpoint,
+            "server_version": facts["ServerVersion"],
+            "kernel_version": facts.get("KernelVersion"),
+            "operating_system": facts.get("OperatingSystem"),
+            "architecture": facts.get("Architecture"),
+            "cgroup_driver": facts.get("CgroupDriver"),
+            "storage_driver": facts.get("Driver"),
+            "runtime": facts.get("DefaultRuntime"),
+            "swap_limit": bool(facts.get("SwapLimit")),
+            "security_options": list(facts.get("SecurityOptions") or ()),
+        },
+    )

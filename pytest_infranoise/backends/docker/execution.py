@@ -1,0 +1,190 @@
+"""One command in a running container, to its end or its deadline.
+
+The client library's own `exec_run` has no deadline, and its stream ends only when the last process
+that holds it ends. Here the engine's word that the command has exited ends the step.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError
+
+from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES
+from pytest_infranoise.backends.docker.failures import engine_calls, is_gone
+from pytest_infranoise.backends.docker.stream import STDERR, STDOUT, ExecStream, FrameReader
+from pytest_infranoise.backends.output import OutputTail
+from pytest_infranoise.errors import SandboxError
+from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause
+
+_INSPECT_EVERY_SECONDS = 0.2
+# What the command wrote before its end may still be on its way when the engine knows of the end.
+_DRAIN_QUIET_SECONDS = 0.03
+_DRAIN_AT_MOST_SECONDS = 1.0
+_AFTER_KILL_SECONDS = 10.0
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+_START_FAILED = "OCI runtime exec failed"
+_WORDS_FOR_NOT_FOUND = ("executable file not found", "no such file or directory")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecRequest:
+    """What to run; `user` None is root, `workdir` None the container's."""
+
+    command: Sequence[str]
+    timeout_seconds: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    user: str | None = None
+    tail_bytes: int = OUTPUT_TAIL_BYTES
+    with_stderr: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutcome:
+    """How it ended; `exit_code` is None at a deadline."""
+
+    exit_code: int | None
+    output: OutputTail
+    wall_seconds: float
+
+
+def run_exec(
+    client: DockerClient,
+    container_id: str,
+    request: ExecRequest,
+    *,
+    kill: Callable[[], None] | None = None,
+) -> ExecOutcome:
+    """Run a command; at the deadline `kill` is called to end it.
+
+    Raises:
+        SandboxError: the container or the engine is gone.
+    """
+    began = time.monotonic()
+    output = OutputTail(request.tail_bytes)
+    with engine_calls("running a command"):
+        run = _Run(client, container_id, request, output)
+        try:
+            exit_code = run.wait(began, request.timeout_seconds)
+            wall_seconds = time.monotonic() - began
+            if exit_code is None and kill is not None:
+                kill()
+                run.wait(time.monotonic(), _AFTER_KILL_SECONDS)
+        finally:
+            run.close()
+        if exit_code == SIGKILL_EXIT:
+            _require_running(client, container_id)
+    return ExecOutcome(exit_code, output, wall_seconds)
+
+
+def _require_running(client: DockerClient, container_id: str) -> None:
+    """A command that died with its container was not killed by itself."""
+    state = client.api.inspect_container(container_id)["State"]
+    if not state["Running"]:
+        raise SandboxError(Cause.SANDBOX_LOST, "the container ended under its command")
+
+
+class _Run:
+    """The exec behind one command: its stream, and the engine's view of its process."""
+
+    def __init__(
+        self, client: DockerClient, container_id: str, request: ExecRequest, output: OutputTail
+    ) -> None:
+        self._api = client.api
+        self._output = output
+        self._refused: int | None = None
+        self._stream: ExecStream | None = None
+        self._frames = FrameReader(self._take)
+        self._with_stderr = request.with_stderr
+        self._id: str = self._api.exec_create(
+            container_id,
+            list(request.command),
+            environment=dict(request.environment),
+            workdir=request.workdir,
+            user=request.user or "0",
+        )["Id"]
+        self._start()
+
+    def _start(self) -> None:
+        try:
+            self._stream = ExecStream(self._api.exec_start(self._id, socket=True))
+        except APIError as error:
+            code = exit_code_of_refusal(str(error.explanation or ""))
+            if is_gone(error) or code is None:
+                raise
+            self._output.add(str(error.explanation).encode())
+            self._refused = code
+
+    def _take(self, stream: int, content: bytes) -> None:
+        if stream == STDOUT or (stream == STDERR and self._with_stderr):
+            self._output.add(content)
+
+    def wait(self, began: float, timeout_seconds: float | None) -> int | None:
+        """Return the exit code, or None when the time is up."""
+        if self._refused is not None:
+            return self._refused
+        deadline = None if timeout_seconds is None else began + timeout_seconds
+        next_look = time.monotonic() + _INSPECT_EVERY_SECONDS
+        pause = 0.005
+        while deadline is None or time.monotonic() < deadline:
+            limit = next_look if deadline is None else min(next_look, deadline)
+            if self._stream is not None:
+                if self._read(limit - time.monotonic()) and time.monotonic() < next_look:
+                    continue
+            else:  # its output is closed, but it may still run
+                time.sleep(max(0.0, min(pause, limit - time.monotonic())))
+                pause = min(2 * pause, _INSPECT_EVERY_SECONDS)
+            state = self._api.exec_inspect(self._id)
+            if not state["Running"]:
+                self._drain()
+                return self._exit_code(state)
+            next_look = time.monotonic() + _INSPECT_EVERY_SECONDS
+        return None
+
+    def _read(self, timeout_seconds: float) -> bool:
+        """Take what is there; False when nothing came in time or the stream has ended."""
+        if self._stream is None:
+            return False
+        data = self._stream.read(timeout_seconds)
+        if data == b"":
+            self.close()
+        if not data:
+            return False
+        self._frames.feed(data)
+        return True
+
+    def _drain(self) -> None:
+        until = time.monotonic() + _DRAIN_AT_MOST_SECONDS
+        while time.monotonic() < until and self._read(_DRAIN_QUIET_SECONDS):
+            pass
+
+    def _exit_code(self, state: dict[str, Any]) -> int:
+        code = int(state["ExitCode"])
+        never_ran = code == NOT_EXECUTABLE and not state.get("Pid")
+        refusal = exit_code_of_refusal(self._output.text) if never_ran else None
+        return code if refusal is None else refusal
+
+    def close(self) -> None:
+        """Hang up the stream."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def exit_code_of_refusal(message: str) -> int | None:
+    """Return the shell's exit code for an engine's message that a command did not start.
+
+    Engines report every such failure as 126; a shell returns 127 for a command that does not exist.
+    None means that the message is about something else than the command.
+    """
+    if _START_FAILED not in message and "exec: " not in message:
+        return None
+    command_is_missing = 'exec: "' in message and any(
+        words in message for words in _WORDS_FOR_NOT_FOUND
+    )
+    return NOT_FOUND if command_is_missing else NOT_EXECUTABLE
