@@ -1,0 +1,7 @@
+#!/bin/sh
+# Reward 1 for the right answer, else 0.
+reward=0
+if [ "$(cat /app/answer.txt 2>/dev/null)" = "343" ]; then
+    reward=1
+fi
+echo "$reward" >/logs/verifier/reward.txt

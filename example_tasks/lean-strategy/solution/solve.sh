@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+python3 /solution/count.py >/app/counted.txt
+mv /app/counted.txt /app/answer.txt
