@@ -8,10 +8,18 @@ from typing import Any
 MINIMUM_SECRET_LENGTH = 4
 """Shorter values (`1`, `on`) are settings; replacing them everywhere would destroy the output."""
 
-_NAME = r"[\w.-]*(?:api[_-]?key|token|secret|passw(?:or)?d|credential|private[_-]?key)[\w.-]*"
-_ASSIGNMENT = re.compile(
-    rf"(?P<name>(?<![\w-])-{{0,2}}{_NAME})(?P<sign>[=:]\s*|\s+)(?P<value>'[^']*'|\"[^\"]*\"|\S+)",
-    re.IGNORECASE,
+_NAME = (
+    r"[\w.-]*?(?:api[_-]?key|(?:access|private)[_-]?key|token|secret|passw(?:or)?d|credentials?)"
+)
+_VALUE = r"(?P<value>'[^']*'|\"[^\"]*\"|\S+)"
+_SECRETS = (
+    # NAME=value and NAME_2=value, also as an option
+    re.compile(rf"(?P<name>(?<![\w-]){_NAME}(?:[_-]\w*)?=){_VALUE}", re.IGNORECASE),
+    # --name value inside a longer command
+    re.compile(rf"(?P<name>(?<!\S)--?{_NAME}\s+){_VALUE}", re.IGNORECASE),
+    # a header: "x-api-key: value", "Authorization: Bearer value"
+    re.compile(rf"(?P<name>(?<![\w-]){_NAME}:\s+){_VALUE}", re.IGNORECASE),
+    re.compile(rf"(?P<name>\b(?:bearer|basic)\s+){_VALUE}", re.IGNORECASE),
 )
 _SECRET_OPTION = re.compile(rf"--?{_NAME}", re.IGNORECASE)
 _URL_USER = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
@@ -63,8 +71,8 @@ class Redactor:
 def redact_arguments(arguments: list[str]) -> list[str]:
     """Return a command line without what looks like a secret.
 
-    Hidden are the values of options and assignments whose names speak of keys, tokens, secrets,
-    passwords or credentials, and user names and passwords in URLs.
+    Hidden are the values of options, assignments and headers whose names speak of keys, tokens,
+    secrets, passwords or credentials, and user names and passwords in URLs.
     """
     hidden = []
     hide_next = False
@@ -72,7 +80,12 @@ def redact_arguments(arguments: list[str]) -> list[str]:
         if hide_next and not argument.startswith("-"):
             hidden.append(_HIDDEN)
         else:
-            text = _ASSIGNMENT.sub(rf"\g<name>\g<sign>{_HIDDEN}", argument)
-            hidden.append(_URL_USER.sub(rf"\g<scheme>{_HIDDEN}@", text))
+            hidden.append(_without_secrets(argument))
         hide_next = _SECRET_OPTION.fullmatch(argument) is not None
     return hidden
+
+
+def _without_secrets(text: str) -> str:
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\g<name>{_HIDDEN}", text)
+    return _URL_USER.sub(rf"\g<scheme>{_HIDDEN}@", text)

@@ -99,9 +99,12 @@ class Study:
         try:
             with self.journal.open("rb") as file:
                 for number, line in enumerate(file, start=1):
-                    is_whole = line.endswith(b"\n") or is_record(line)
-                    if is_whole and not line.isspace():
+                    is_last = not line.endswith(b"\n")
+                    is_whole = is_record(line) if is_last else not line.isspace()
+                    if is_whole:
                         yield number, line
+                    if is_last:
+                        return  # the writer goes on meanwhile: what follows is half a line
         except FileNotFoundError:
             return  # no trial has ended yet
         except OSError as error:
@@ -214,8 +217,10 @@ def table_of(records: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) 
 
 def _manifest_of(data: dict[str, Any], file: Path) -> Manifest:
     """Check what the properties of `Manifest` rely on."""
+    if not isinstance(data.get("study"), str):
+        raise UsageError(f"{file}: study is missing or not text")
     manifest = Manifest(data)
-    for name in ("study", "parameter_sets", "tasks", "equal_sets"):
+    for name in ("parameter_sets", "tasks", "equal_sets"):
         try:
             getattr(manifest, name)
         except (KeyError, TypeError, ValueError):

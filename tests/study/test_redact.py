@@ -1,0 +1,67 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_infranoise.study.redact import Redactor, redact_arguments
+
+HIDDEN = "<redacted>"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["pytest", "--infra-samples=5", "-n", "8"], None),
+        (["--infra-agent=python3 /agent.py --max-tokens-file x"], None),
+        (["-k", "token_limit or spike"], None),
+        (["tests/test_tokens.py::test_a"], None),
+        (["--api-key=abc"], [f"--api-key={HIDDEN}"]),
+        (["--api-key", "abc", "x"], ["--api-key", HIDDEN, "x"]),
+        (["--auth-token", "-v"], ["--auth-token", "-v"]),
+        (["ANTHROPIC_API_KEY=abc"], [f"ANTHROPIC_API_KEY={HIDDEN}"]),
+        (["--infra-agent=env MY_TOKEN='a b' run"], [f"--infra-agent=env MY_TOKEN={HIDDEN} run"]),
+        (["--infra-agent=run --api-key abc -v"], [f"--infra-agent=run --api-key {HIDDEN} -v"]),
+        (["--db=postgres://me:pw@host/x"], [f"--db=postgres://{HIDDEN}@host/x"]),
+        (["TOKEN_2=abc"], [f"TOKEN_2={HIDDEN}"]),
+        (["MAX_TOKENS=100", "--max-tokens", "100"], None),
+        (["-k", "token or test_token::x"], None),
+        (["AWS_SECRET_ACCESS_KEY=abc"], [f"AWS_SECRET_ACCESS_KEY={HIDDEN}"]),
+        (["curl -H 'x-api-key: abc'"], [f"curl -H 'x-api-key: {HIDDEN}"]),
+        (["curl -H 'Authorization: Bearer abc'"], [f"curl -H 'Authorization: Bearer {HIDDEN}"]),
+        (["PASSWORD=x SECRET=y"], [f"PASSWORD={HIDDEN} SECRET={HIDDEN}"]),
+    ],
+)
+def test_command_lines(arguments, expected):
+    assert redact_arguments(arguments) == (arguments if expected is None else expected)
+
+
+def test_values_are_replaced_by_their_names_wherever_they_stand():
+    redactor = Redactor({"KEY": "abcd", "LONG": "abcdefgh", "ON": "1", "EMPTY": ""})
+    value = {"a": ["x abcd", ("abcdefgh", 1, None, True)], "n": "10"}
+    assert redactor.value(value) == {
+        "a": ["x <redacted KEY>", ["<redacted LONG>", 1, None, True]],
+        "n": "10",
+    }
+
+
+def test_the_values_stay_out_of_the_repr():
+    assert "hunter22" not in repr(Redactor({"KEY": "hunter22"}))
+
+
+@given(
+    secret=st.text("abcdefgh", min_size=4, max_size=8), before=st.text("xyz"), after=st.text("xyz")
+)
+def test_no_secret_survives(secret, before, after):
+    assert secret not in Redactor({"K": secret}).text(before + secret + after + secret)
+
+
+def test_without_secrets_a_record_is_as_it_was(make_record):
+    assert Redactor().record(make_record()) == make_record()
+
+
+def test_names_and_figures_of_a_record_are_never_touched(make_record):
+    record = make_record("passed", "uncapped", worker="gw0")
+    secrets = {"A": "passed", "B": "uncapped", "C": "agent", "D": "memory"}
+    redacted = Redactor(secrets).record(record)
+    changed = {key for key in record if record[key] != redacted[key]}
+    assert changed == {"detail"}  # "killed in agent"
+    assert redacted["phases"][0]["phase"] == "agent"

@@ -1,0 +1,202 @@
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.study import Redactor, create_study, load_study, new_study_id
+from pytest_infranoise.study import writer as writer_module
+from pytest_infranoise.study.files import write_json
+from pytest_infranoise.study.journal import JOURNAL_NAME
+from pytest_infranoise.study.writer import MANIFEST_NAME
+
+STUDY = "2026-12-01T10-22-31Z-5f3a"
+MANIFEST = {
+    "schema_version": 1,
+    "study": STUDY,
+    "tasks": [{"name": "spike"}],
+    "parameter_sets": [{"id": "1x"}],
+    "ended_at": None,
+}
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_ids_sort_by_time_and_are_safe_as_names():
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[0-9a-f]{4}", new_study_id())
+    assert len({new_study_id() for _ in range(20)}) > 1
+
+
+def test_nothing_is_created_before_the_start(tmp_path):
+    writer = create_study(MANIFEST, root=tmp_path)
+    writer.finish()
+    writer.close()
+    assert not writer.is_started
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_life_of_a_study(tmp_path, make_record):
+    writer = create_study(MANIFEST, root=tmp_path)
+    assert writer.directory == tmp_path / ".infranoise" / STUDY
+    writer.start()
+    writer.start()
+    assert not load_study(writer.directory).manifest.is_finished
+    writer.append(make_record())
+    assert list(load_study(writer.directory).records()) == [make_record()]
+    writer.finish(exit_code=1)
+    study = load_study(writer.directory)
+    assert study.manifest.is_finished
+    assert study.manifest.data["exit_code"] == 1
+    assert len(study.manifest.data["load_at_end"]["load_average"]) == 3
+    assert names_in(writer.directory) == [MANIFEST_NAME, JOURNAL_NAME]
+
+
+def test_the_first_record_starts_it(tmp_path, make_record):
+    writer = create_study(MANIFEST, directory=tmp_path / "deep" / "study")
+    writer.append(make_record())
+    assert load_study(tmp_path / "deep" / "study").manifest.study == STUDY
+    writer.close()
+
+
+def test_default_root_is_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert create_study(MANIFEST).directory == tmp_path / ".infranoise" / STUDY
+    assert create_study(MANIFEST, directory=tmp_path.relative_to(tmp_path)).directory == tmp_path
+
+
+def test_studies_are_kept_out_of_version_control(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    writer = create_study(MANIFEST, root=tmp_path)
+    writer.start()
+    writer.close()
+    status = ["git", "-C", str(tmp_path), "status", "--porcelain", "-uall"]
+    assert subprocess.run(status, check=True, capture_output=True).stdout == b""
+
+
+def test_a_folder_that_the_user_names_gets_no_gitignore(tmp_path):
+    writer = create_study(MANIFEST, directory=tmp_path / "study")
+    writer.start()
+    writer.close()
+    assert names_in(tmp_path) == ["study"]
+    assert names_in(tmp_path / "study") == [MANIFEST_NAME, JOURNAL_NAME]
+
+
+def test_a_gitignore_of_the_users_stays(tmp_path):
+    (tmp_path / ".infranoise").mkdir()
+    (tmp_path / ".infranoise" / ".gitignore").write_text("mine\n")
+    create_study(MANIFEST, root=tmp_path).start()
+    assert (tmp_path / ".infranoise" / ".gitignore").read_text() == "mine\n"
+
+
+class TestRefusals:
+    def test_a_folder_with_records(self, tmp_path, make_record):
+        first = create_study(MANIFEST, directory=tmp_path)
+        first.append(make_record())
+        first.finish()
+        with pytest.raises(UsageError, match=r"--infra-study: .* already holds the records"):
+            create_study(MANIFEST, directory=tmp_path)
+
+    def test_a_folder_that_received_records_meanwhile(self, tmp_path, make_record):
+        late = create_study(MANIFEST, directory=tmp_path)
+        first = create_study(MANIFEST, directory=tmp_path)
+        first.append(make_record())
+        with pytest.raises(UsageError, match="already holds the records"):
+            late.start()
+        first.close()
+
+    def test_a_folder_that_another_process_starts_to_write(self, tmp_path):
+        late = create_study(MANIFEST, directory=tmp_path)
+        first = create_study({**MANIFEST, "study": "first"}, directory=tmp_path)
+        first.start()
+        with pytest.raises(UsageError, match="another process is writing"):
+            late.start()
+        assert load_study(tmp_path).manifest.study == "first"
+        first.close()
+
+    def test_a_file(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(UsageError, match="is not a folder"):
+            create_study(MANIFEST, directory=tmp_path / "file")
+
+    def test_a_folder_below_a_file(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(UsageError, match=r"--infra-study: .*Not a directory"):
+            create_study(MANIFEST, directory=tmp_path / "file" / "study").start()
+
+    def test_an_aborted_start_without_records_is_no_obstacle(self, tmp_path, make_record):
+        aborted = create_study(MANIFEST, directory=tmp_path)
+        aborted.start()
+        aborted.close()
+        writer = create_study(MANIFEST, directory=tmp_path)
+        writer.append(make_record())
+        writer.close()
+        assert len(load_study(tmp_path).table()) == 1
+
+
+def test_secrets_stand_in_no_file(tmp_path, make_record):
+    secret = "sk-live-0123456789"
+    writer = create_study(MANIFEST, directory=tmp_path, redactor=Redactor({"API_KEY": secret}))
+    phase = {"phase": "agent", "output": f"env: {secret}!", "error": secret, "exit_code": 0}
+    writer.append(make_record(detail=secret, notes=[secret], phases=[phase]))
+    writer.finish(ended_by=f"error with {secret}")
+    for path in tmp_path.iterdir():
+        assert secret not in path.read_text()
+    (record,) = load_study(tmp_path).records()
+    assert record["phases"][0]["output"] == "env: <redacted API_KEY>!"
+    assert record["phases"][0]["exit_code"] == 0
+
+
+def test_records_that_the_disk_refused_are_written_at_the_end(tmp_path, make_record, monkeypatch):
+    writer = create_study(MANIFEST, directory=tmp_path)
+    writer.start()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fail)
+        with pytest.raises(InfranoiseError, match="No space left"):
+            writer.append(make_record())
+        assert writer.unwritten == [make_record()]
+    writer.finish()
+    assert len(load_study(tmp_path).table()) == 1
+    assert writer.unwritten == []
+
+
+def test_a_manifest_that_cannot_be_written_at_the_end_leaves_the_old_one(tmp_path, monkeypatch):
+    writer = create_study(MANIFEST, directory=tmp_path)
+    writer.start()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer_module, "write_json", fail)
+    with pytest.raises(InfranoiseError, match=rf"{MANIFEST_NAME}: cannot be written: No space"):
+        writer.finish()
+    assert not load_study(tmp_path).manifest.is_finished
+
+
+class TestWriteJson:
+    def test_it_replaces_whole(self, tmp_path):
+        path = tmp_path / "m.json"
+        path.write_text("old")
+        write_json(path, {"a": "\ud800\u2028"})
+        assert json.loads(path.read_text()) == {"a": "\ud800\u2028"}
+        assert names_in(tmp_path) == ["m.json"]
+
+    def test_a_failure_leaves_the_old_file_and_no_draft(self, tmp_path, monkeypatch):
+        path = tmp_path / "m.json"
+        path.write_text("old")
+
+        def fail(_):
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            write_json(path, {})
+        assert path.read_text() == "old"
+        assert names_in(tmp_path) == ["m.json"]
