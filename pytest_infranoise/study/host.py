@@ -70,20 +70,25 @@ def capture_software() -> dict[str, Any]:
 def capture_git(folders: Iterable[Path]) -> list[dict[str, Any]]:
     """Return commit and dirty state of every repository that the folders lie in.
 
-    `is_dirty` says whether anything below the folders differs from the commit, untracked files
-    included. Folders outside any repository are left out, and so is everything if git is missing.
+    `is_dirty` says whether anything differs from the commit, untracked files included, in the
+    smallest folder that holds all of a repository's own. Folders outside any repository are left
+    out; without git commit and state are unknown.
     """
-    by_root: dict[str, list[Path]] = {}
-    for folder in folders:
-        root = _git(folder, "rev-parse", "--show-toplevel")
-        if root:
+    by_root: dict[Path, list[Path]] = {}
+    for folder in sorted({folder.resolve() for folder in folders}):
+        root = _repository_root(folder)
+        if root is not None:
             by_root.setdefault(root, []).append(folder)
-    return [_repository(Path(root), own) for root, own in sorted(by_root.items())]
+    return [_repository(root, own) for root, own in by_root.items()]
+
+
+def _repository_root(folder: Path) -> Path | None:
+    candidates = (folder, *folder.parents)
+    return next((item for item in candidates if (item / ".git").exists()), None)
 
 
 def _repository(root: Path, folders: list[Path]) -> dict[str, Any]:
-    paths = [str(folder.resolve()) for folder in folders]
-    status = _git(root, "status", "--porcelain", "--", *paths)
+    status = _git(root, "status", "--porcelain", "--", os.path.commonpath(folders))
     return {
         "repository": root.name,
         "commit": _git(root, "rev-parse", "--verify", "HEAD"),

@@ -27,7 +27,8 @@ class StudyFacts:
     """What the plugin knows of a study before its first trial.
 
     `agent` is free-form (`name`, `command`, `version`); `passed_variables` names the host's
-    variables that the agent sees. `options` is whatever else was set, by option name.
+    variables that the agent sees. `options` is whatever else was set, by option name. `sources` are
+    folders with tests that are tasks; those of task folders are known.
     """
 
     study: str
@@ -48,6 +49,7 @@ class StudyFacts:
     workers: int = 0
     passed_variables: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    sources: Sequence[Path] = ()
     notes: Sequence[str] = ()
 
 
@@ -80,7 +82,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "admission": {"admit": facts.admit, "budget": asdict(facts.budget)},
         "workers": facts.workers,
         "tasks": [_task_facts(task, facts) for task in facts.tasks],
-        "tasks_git": capture_git({task.directory for task in facts.tasks if task.directory}),
+        "sources_git": capture_git(_source_folders(facts)),
         "software": capture_software(),
         "host": capture_host(),
         "load_at_start": capture_load(),
@@ -91,6 +93,10 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
     redacted = (redactor or Redactor()).value(builtins)
     assert isinstance(redacted, dict)
     return redacted
+
+
+def _source_folders(facts: StudyFacts) -> set[Path]:
+    return {*facts.sources, *(task.directory for task in facts.tasks if task.directory)}
 
 
 def finish_manifest(manifest: Mapping[str, Any], **results: Any) -> dict[str, Any]:

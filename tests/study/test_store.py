@@ -287,6 +287,20 @@ def test_a_study_can_be_read_while_it_is_written(tmp_path, make_record):
     assert len(study.table()) == 300
 
 
+def test_planning_writing_and_reading_load_no_heavy_library(write_study, make_record, tmp_path):
+    write_study([make_record()])
+    program = (
+        "import pathlib, sys\n"
+        "import pytest_infranoise.admission, pytest_infranoise.design\n"
+        "from pytest_infranoise.study import load_study\n"
+        "assert len(load_study(pathlib.Path(sys.argv[1])).table()) == 1\n"
+        "print(sorted({'pydantic', 'psutil', 'numpy', 'scipy', 'docker', 'pytest'} "
+        "& set(sys.modules)))\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
 class TestSchema:
     upgrades = {  # noqa: RUF012
         1: lambda values: {"name": values["task"]},
