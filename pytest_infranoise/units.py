@@ -16,7 +16,9 @@ MIB = 1024**2
 GIB = 1024**3
 
 _FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024**4}
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<prefix>[KMGT]?)(?:I?B)?", re.ASCII)
+_SIZE = re.compile(
+    r"(?P<number>\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*(?:(?P<prefix>[KMGT])I?)?B?", re.ASCII
+)
 
 
 def parse_size(value: str | int | float, *, where: str) -> int:
@@ -29,7 +31,7 @@ def parse_size(value: str | int | float, *, where: str) -> int:
     match = _SIZE.fullmatch(str(value).strip().upper())
     if match is None:
         raise UsageError(f"{where}: {value!r} is not a size; write for example 512M or 2G")
-    size = int(Fraction(match["number"]) * _FACTORS[match["prefix"]])
+    size = int(Fraction(match["number"]) * _FACTORS[match["prefix"] or ""])
     if size <= 0:
         raise UsageError(f"{where}: a size must be greater than zero, not {value!r}")
     return size

@@ -46,12 +46,12 @@ def task_from_marker(
     Raises:
         UsageError: one line that names the test, the argument and the fix.
     """
-    given = {key: value for key, value in kwargs.items() if value is not None}
     where = f"{name}: {MARKER} marker"
-    for key in given:
+    for key in kwargs:
         if key not in ARGUMENTS:
             known = ", ".join(ARGUMENTS)
             raise UsageError(f"{where}: unknown argument {key}; it takes {known}")
+    given = {key: value for key, value in kwargs.items() if value is not None}
     notes: list[str] = []
     memory = _memory(given, defaults, where, notes)
     cores = _cores(given, defaults, where, notes)
@@ -108,5 +108,7 @@ def _image(given: Mapping[str, Any], defaults: MarkerDefaults, where: str) -> st
     return image
 
 
-def _digest(*parts: object) -> str:
+def _digest(*parts: str | int | float | None) -> str:
+    """Return a digest of JSON text; whole numbers read the same as floats."""
+    parts = tuple(float(part) if isinstance(part, int) else part for part in parts)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -132,10 +132,12 @@ def load(path: Path, place: Place) -> TaskFile:
         UsageError: it cannot be read, is not TOML, or a key has the wrong type; one line.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{place.file}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers and nesting beyond Python's limits
         raise UsageError(f"{place.file}: not valid TOML: {error}") from None
     return validate(document, place)
 
