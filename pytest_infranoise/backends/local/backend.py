@@ -1,0 +1,312 @@
+"""The local backend: trials on this host, without an engine and without images."""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_infranoise.backends.base import EngineInfo, SandboxRequest
+from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
+from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
+from pytest_infranoise.backends.local.cgroups import PREFIX, CgroupParent, find_parent, restore
+from pytest_infranoise.backends.local.channel import Channel, HolderStartError, Plan
+from pytest_infranoise.backends.local.hostmounts import read_mounts
+from pytest_infranoise.backends.local.inside import syscalls as sc
+from pytest_infranoise.backends.local.layers import build_layer, layer_digest, layer_items
+from pytest_infranoise.backends.local.masks import Masks
+from pytest_infranoise.backends.local.sandbox import WATCHDOG, LocalSandbox, Opened, discard
+from pytest_infranoise.backends.local.state import (
+    RunFolder,
+    SandboxState,
+    choose_base,
+    start_time,
+    write_state,
+)
+from pytest_infranoise.backends.local.view import FilePlan
+from pytest_infranoise.backends.local.windows import ROOT, KernelWindows
+from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
+from pytest_infranoise.model.outcome import Cause
+from pytest_infranoise.model.resources import Allocation
+from pytest_infranoise.model.task import PreparedImage, Task
+
+_CAP_SYS_ADMIN = 21
+_PASSED_ON = re.compile(r"PATH|LANG|LANGUAGE|LC_\w+|TZ")
+_DEFAULT_WORKDIR = "/app"
+_HOST = "host"
+_OWN_STUDY = "pytest-infranoise-probe"
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a task's Dockerfile comes to here; no Dockerfile, no file and no layer."""
+
+    dockerfile: Dockerfile | None = None
+    digest: str | None = None
+    layer: Path | None = None
+
+
+class LocalBackend:
+    """Sandboxes out of namespaces, overlays and cgroups of this host (`base.Backend`).
+
+    `use_cgroups=False` enforces memory limits by the watchdog even where cgroups can be written;
+    `as_user=True` takes the way of an ordinary user also as root.
+
+    Raises:
+        BackendUnavailableError: this host does not allow it; the message names what is missing.
+    """
+
+    def __init__(self, *, use_cgroups: bool = True, as_user: bool | None = None) -> None:
+        self._as_user = not _is_administrator() if as_user is None else as_user
+        self._mounts = read_mounts()
+        self._prepared: dict[Path, _Prepared] = {}
+        self._parent: CgroupParent | None = None
+        self._run = RunFolder(choose_base())
+        try:
+            self._parent = find_parent() if use_cgroups else None
+            self._probe()
+        except BaseException:
+            self.close()
+            raise
+        self._info = self._describe()
+
+    def _probe(self) -> None:
+        """Open a sandbox once, since only that tells whether this host allows it."""
+        allocation = Allocation(1 << 20, None, None, None)
+        try:
+            opened = self._open(_Identity(_OWN_STUDY, "probe", str(os.getpid())), allocation)
+        except HolderStartError as error:
+            raise BackendUnavailableError(_explain(error, self._as_user)) from error
+        except OSError as error:
+            raise BackendUnavailableError(f"local backend: {error}") from error
+        opened.close()
+
+    def _describe(self) -> EngineInfo:
+        notes = ["trials share the host's network, its ports included"]
+        if self._parent is None:
+            notes.append("no cgroup can be written here: CPU limits are not enforced")
+        elif not self._parent.limits_cpu:
+            notes.append("the CPU controller is not available here: CPU limits are not enforced")
+        isolation = "isolation of effects, not a security boundary"
+        if self._as_user:
+            isolation += "; system paths read-only (ordinary user)"
+        release = os.uname().release
+        version = re.match(r"\d+\.\d+", release)
+        return EngineInfo(
+            backend="local",
+            engine=f"local linux {version[0] if version else release}",
+            engine_id=f"local-{machine_id()}",
+            cgroup_version=None if self._parent is None else self._parent.version,
+            enforcement=WATCHDOG if self._parent is None else "hard limit",
+            capacity=own_capacity(),
+            isolation=isolation,
+            notes=tuple(notes),
+            details={
+                "kernel": release,
+                "user_namespace": self._as_user,
+                "base": str(self._run.path),
+            },
+        )
+
+    @property
+    def info(self) -> EngineInfo:
+        """What enforces the limits here."""
+        return self._info
+
+    # --- images ----------------------------------------------------------------------------------
+
+    def check(self, task: Task) -> Sequence[str]:
+        """Return what is ignored of a task's image (`base.Backend.check`)."""
+        warnings = []
+        prepared = self._read(task)
+        if prepared.dockerfile is not None and prepared.dockerfile.base is not None:
+            warnings.append("local backend: FROM is ignored, the host's file system is the image")
+        elif prepared.dockerfile is None and task.image.docker_image is not None:
+            warnings.append(
+                "local backend: docker_image is ignored, the host's file system is the image"
+            )
+        for where, user in (("agent", task.agent_user), ("verifier", task.verifier_user)):
+            if self._as_user and user not in (None, "root", "0"):
+                raise UsageError(
+                    f"task {task.name}: the {where}'s user {user} does not exist for the local "
+                    "backend of an ordinary user; run as root or use --infra-backend=docker"
+                )
+        return warnings
+
+    def prepare(self, task: Task, progress: Callable[[str], None]) -> PreparedImage:
+        """Copy what the task's Dockerfile adds into a layer, once per content."""
+        prepared = self._lay_down(task, progress)
+        return PreparedImage(prepared.digest or _HOST, prepared.digest)
+
+    def _read(self, task: Task) -> _Prepared:
+        context = task.image.build_context
+        if context is None:
+            return _Prepared()
+        known = self._prepared.get(context)
+        if known is None:
+            dockerfile = read_dockerfile(context / "Dockerfile", _host_environment())
+            known = _Prepared(dockerfile, layer_digest(dockerfile, layer_items(dockerfile)))
+            self._prepared[context] = known
+        return known
+
+    def _lay_down(self, task: Task, progress: Callable[[str], None]) -> _Prepared:
+        prepared = self._read(task)
+        dockerfile, digest, context = prepared.dockerfile, prepared.digest, task.image.build_context
+        if dockerfile is None or digest is None or context is None or prepared.layer is not None:
+            return prepared
+
+        def build(layer: Path) -> None:
+            progress(f"{task.name}: copying its files into a layer")
+            build_layer(layer, dockerfile, layer_items(dockerfile))
+
+        prepared = replace(prepared, layer=self._run.layer(digest, build))
+        self._prepared[context] = prepared
+        return prepared
+
+    # --- sandboxes -------------------------------------------------------------------------------
+
+    def open(self, request: SandboxRequest) -> LocalSandbox:
+        """Open a sandbox with its limits in force and its holder running (`base.Backend.open`)."""
+        task = request.task
+        try:
+            prepared = self._lay_down(task, lambda message: None)
+        except (UsageError, OSError) as error:
+            raise SandboxError(Cause.IMAGE, f"local backend: {error}") from error
+        identity = _Identity(request.study, request.trial, request.owner)
+        try:
+            sandbox = self._open(
+                identity,
+                request.allocation,
+                prepared=prepared,
+                masked_paths=request.masked_paths,
+                has_network=task.network,
+                environment=dict(request.environment),
+                workdir=task.workdir,
+            )
+        except (HolderStartError, OSError) as error:
+            raise SandboxError(Cause.SANDBOX_START, f"local backend: {error}") from error
+        if task.workdir is not None:
+            try:
+                sandbox.make_folder(task.workdir)
+            except SandboxError:
+                sandbox.close()
+                raise
+        return sandbox
+
+    def _open(
+        self,
+        identity: "_Identity",
+        allocation: Allocation,
+        *,
+        prepared: _Prepared = _Prepared(),
+        masked_paths: Sequence[Path] = (),
+        has_network: bool = True,
+        environment: dict[str, str] | None = None,
+        workdir: str | None = None,
+    ) -> LocalSandbox:
+        channel = Channel()  # the interpreter starts while the layers are made
+        cgroup, folder = None, None
+        try:
+            token = f"{_word(identity.trial)}-{secrets.token_hex(4)}"
+            if self._parent is not None:
+                cgroup = self._parent.child(PREFIX + token)
+            paths = () if cgroup is None else tuple(map(str, cgroup.unique_folders))
+            state = SandboxState(identity.study, identity.trial, identity.owner, paths)
+            folder = self._run.new_sandbox(token, state)
+            if cgroup is not None:
+                cgroup.make(allocation)
+            masks = Masks.of([*masked_paths, self._run.path], self._mounts)
+            files = FilePlan(folder, masks, self._mounts, self._as_user)
+            windows = KernelWindows(
+                self._as_user,
+                None if cgroup is None else cgroup.version,
+                {} if cgroup is None else cgroup.folders,
+            )
+            procs = () if cgroup is None else cgroup.unique_folders
+            channel.begin(
+                Plan(
+                    self._namespaces(has_network),
+                    folder,
+                    ROOT,
+                    [*files.make(prepared.layer), *windows.make()],
+                    tuple(path / "cgroup.procs" for path in procs),
+                )
+            )
+            assert channel.holder_pid is not None
+            started = start_time(channel.holder_pid)
+            if started is not None:
+                write_state(folder, replace(state, holder=(channel.holder_pid, started)))
+        except BaseException:
+            discard(channel, cgroup, folder)
+            raise
+        known = prepared.dockerfile
+        added = {} if known is None else known.environment
+        default = _DEFAULT_WORKDIR if known is None else str(known.workdir or "/")
+        return LocalSandbox(
+            Opened(
+                channel,
+                folder,
+                cgroup,
+                allocation.memory_limit_bytes,
+                {**_host_environment(), **added, **(environment or {})},
+                workdir or default,
+                self._as_user,
+            )
+        )
+
+    def _namespaces(self, has_network: bool) -> int:
+        flags = sc.CLONE_NEWNS | sc.CLONE_NEWPID | sc.CLONE_NEWIPC
+        if self._as_user:
+            flags |= sc.CLONE_NEWUSER
+        return flags if has_network else flags | sc.CLONE_NEWNET
+
+    def sweep(self, study: str, owner: str | None = None) -> int:
+        """Remove every sandbox of a study (of one owner), and return how many there were."""
+        return self._run.sweep(study, owner)
+
+    def close(self) -> None:
+        """Leave the run folder; the last one out removes it."""
+        self._run.close()
+        if self._parent is not None:
+            restore(self._parent.leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    study: str
+    trial: str
+    owner: str
+
+
+def _word(trial: str) -> str:
+    """Return a trial's name as a part of a file name that people can recognise."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", trial).strip("-.")[-40:] or "trial"
+
+
+def _host_environment() -> dict[str, str]:
+    """What every step inherits of this process: the host is the image."""
+    return {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
+
+
+def _is_administrator() -> bool:
+    """Whether this process may make mounts on this host itself."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("CapEff:"):
+            return os.geteuid() == 0 and bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def _explain(error: HolderStartError, as_user: bool) -> str:
+    """Say in one line what this host lacks."""
+    missing = {
+        "user namespace": "user namespaces, which an ordinary user needs",
+        "namespaces": "mount and PID namespaces",
+        "mount": "overlay or proc mounts in a namespace",
+    }.get(error.stage, "a sandbox")
+    who = "as this user" if as_user else "as root"
+    advice = "run as root outside a container" if as_user else "run outside a container"
+    return (
+        f"local backend: this host does not allow {missing} {who} ({error}); "
+        f"{advice}, or use --infra-backend=docker"
+    )

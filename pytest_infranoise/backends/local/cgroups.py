@@ -1,0 +1,349 @@
+"""Where the trials' cgroups go, how limits are set in them, and how they are removed.
+
+Version 1: a folder of ours below this process's own cgroup, in each controller's own tree. Version
+2: below the nearest cgroup whose controllers can be handed down, which is one without processes of
+its own. Finding one's own cgroup is `backends.cgroup_paths`, reading `backends.cgroup`.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup, has_controller
+from pytest_infranoise.model.resources import Allocation
+
+PREFIX = "infranoise-"
+HOST_LEAF = "infranoise-host"
+"""Where this process goes if it stands in the delegated cgroup that it must hand down."""
+
+PIDS_LIMIT = 4096
+_PERIOD_US = 100_000
+_SHARES_PER_CORE = 1024
+_SHARES_RANGE = (2, 262144)
+_REMOVE_SECONDS = 5.0
+_WANTED = ("memory", "cpu", "pids")
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupParent:
+    """Folders below which the trials' cgroups are made: one on version 2, one per controller on 1.
+
+    `leaf` is the folder that this process had to move to, if it did.
+    """
+
+    version: int
+    folders: dict[str, Path]
+    leaf: Path | None = None
+    local_events: bool = False
+
+    @property
+    def limits_cpu(self) -> bool:
+        """Whether CPU quotas can be enforced."""
+        return "cpu" in self.folders
+
+    def child(self, name: str) -> "TrialCgroup":
+        """The cgroup of one trial; `make` creates it."""
+        folders = {key: folder / name for key, folder in self.folders.items()}
+        return TrialCgroup(self.version, folders, self.local_events)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCgroup:
+    """The cgroup of one trial: its folder per controller (all the same on version 2)."""
+
+    version: int
+    folders: dict[str, Path]
+    local_events: bool = False
+
+    @property
+    def unique_folders(self) -> tuple[Path, ...]:
+        """Each folder once."""
+        return tuple(dict.fromkeys(self.folders.values()))
+
+    @property
+    def paths(self) -> CgroupPaths:
+        """The same for the readers of `backends.cgroup`."""
+        folders = self.folders
+        cpuacct = folders.get("cpuacct") if self.version == 1 else folders["memory"]
+        cpu = folders.get("cpu") if self.version == 1 else folders["memory"]
+        return CgroupPaths(self.version, folders["memory"], cpu, cpuacct, self.local_events)
+
+    def make(self, allocation: Allocation) -> None:
+        """Create it and set its limits.
+
+        Raises:
+            OSError: the kernel refused; nothing is left behind.
+        """
+        try:
+            for folder in self.unique_folders:
+                folder.mkdir()
+            settings = _settings_v1 if self.version == 1 else _settings_v2
+            for controller, name, value in settings(allocation):
+                self._set(controller, name.lstrip("?"), value, optional=name.startswith("?"))
+        except OSError:
+            self.remove()
+            raise
+
+    def _set(self, controller: str, name: str, value: int | str, *, optional: bool) -> None:
+        folder = self.folders.get(controller)
+        if folder is None:
+            return
+        try:
+            (folder / name).write_text(str(value), encoding="ascii")
+        except OSError:
+            if not optional:
+                raise
+
+    def remove(self) -> None:
+        """Remove it with what was made below it, and wait for a kill that is not over yet."""
+        for folder in self.unique_folders:
+            remove_cgroup(folder)
+
+
+def remove_cgroup(folder: Path) -> None:
+    """Remove a cgroup and those below it; kills what still runs in them."""
+    deadline = time.monotonic() + _REMOVE_SECONDS
+    while folder.exists():
+        for inner, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(inner).rmdir()
+        if not folder.exists() or time.monotonic() > deadline:
+            return
+        for inner, _, _ in os.walk(folder):
+            _kill_members(Path(inner))
+        time.sleep(0.002)
+
+
+def _kill_members(folder: Path) -> None:
+    for pid in _numbers(folder / "cgroup.procs"):
+        if pid > 0:  # 0 is a process that this PID namespace does not show
+            with contextlib.suppress(OSError):
+                os.kill(pid, 9)
+
+
+def _numbers(file: Path) -> list[int]:
+    try:
+        return [int(word) for word in file.read_text(encoding="ascii").split()]
+    except (OSError, ValueError):
+        return []
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+_Setting = tuple[str, str, int | str]
+"""Controller, file, value; a file named with a leading `?` may be absent."""
+
+
+def cpu_shares(cores: float) -> int:
+    """Return the weight of a guarantee in version 1's unit, as Docker does: 1024 per core."""
+    low, high = _SHARES_RANGE
+    return min(high, max(low, round(cores * _SHARES_PER_CORE)))
+
+
+def cpu_weight(cores: float) -> int:
+    """Return the weight of a guarantee in version 2's unit: the range of shares onto 1 to 10000."""
+    low, high = _SHARES_RANGE
+    return 1 + (cpu_shares(cores) - low) * 9999 // (high - low)
+
+
+def _quota(cores: float) -> int:
+    return max(1000, round(cores * _PERIOD_US))
+
+
+def _settings_v1(allocation: Allocation) -> Iterator[_Setting]:
+    limit = allocation.memory_limit_bytes
+    if limit is not None:
+        yield "memory", "memory.limit_in_bytes", limit
+        yield "memory", "?memory.memsw.limit_in_bytes", limit
+    yield "memory", "?memory.swappiness", 0
+    yield "memory", "memory.soft_limit_in_bytes", allocation.memory_reservation_bytes
+    if allocation.cpu_limit_cores is not None:
+        yield "cpu", "cpu.cfs_period_us", _PERIOD_US
+        yield "cpu", "cpu.cfs_quota_us", _quota(allocation.cpu_limit_cores)
+    if allocation.cpu_guarantee_cores is not None:
+        yield "cpu", "cpu.shares", cpu_shares(allocation.cpu_guarantee_cores)
+    yield "pids", "pids.max", PIDS_LIMIT
+
+
+def _settings_v2(allocation: Allocation) -> Iterator[_Setting]:
+    limit = allocation.memory_limit_bytes
+    yield "memory", "memory.max", "max" if limit is None else limit
+    yield "memory", "?memory.swap.max", 0
+    yield "memory", "memory.low", allocation.memory_reservation_bytes
+    if allocation.cpu_limit_cores is not None:
+        yield "cpu", "cpu.max", f"{_quota(allocation.cpu_limit_cores)} {_PERIOD_US}"
+    if allocation.cpu_guarantee_cores is not None:
+        yield "cpu", "cpu.weight", cpu_weight(allocation.cpu_guarantee_cores)
+    yield "pids", "pids.max", PIDS_LIMIT
+
+
+# --- where ---------------------------------------------------------------------------------------
+
+
+def find_parent(*, root: Path = Path("/")) -> CgroupParent | None:
+    """Return where cgroups with a memory limit can be made, or None if nowhere.
+
+    May move this process, see `HOST_LEAF`; `restore` undoes that.
+    """
+    own = _nearest_with_memory(root)
+    if own is None or own.memory_path is None:
+        return None
+    parent = _parent_v1(own, root) if own.version == 1 else _parent_v2(own.memory_path)
+    if parent is None or not _works(parent):
+        return None
+    return replace(parent, local_events=own.local_events)
+
+
+def _nearest_with_memory(root: Path) -> CgroupPaths | None:
+    """Our own cgroup, or on version 2 the nearest above it that has the memory controller."""
+    for level in range(64):
+
+        def ancestor(path: str, level: int = level) -> str | None:
+            chain = [path, *(str(parent) for parent in PurePosixPath(path).parents)]
+            return chain[level] if level < len(chain) else None
+
+        found = find_cgroup(root=root, select=ancestor)
+        if found is not None:
+            return found
+    return None
+
+
+def _works(parent: CgroupParent) -> bool:
+    """Whether a cgroup with limits can really be made there, rather than by permissions alone."""
+    probe = parent.child(f"{PREFIX}probe-{os.getpid()}-{time.monotonic_ns():x}")
+    try:
+        probe.make(Allocation(1 << 20, 1 << 26, 0.1, 0.5))
+    except OSError:
+        return False
+    probe.remove()
+    return True
+
+
+def _parent_v1(own: CgroupPaths, root: Path) -> CgroupParent | None:
+    assert own.memory_path is not None
+    found = {"memory": own.memory_path, "cpu": own.cpu_path, "cpuacct": own.cpuacct_path}
+    found["pids"] = _find_v1("pids", root)
+    folders = {
+        key: folder for key, folder in found.items() if folder and os.access(folder, os.W_OK)
+    }
+    return CgroupParent(1, folders) if "memory" in folders else None
+
+
+def _find_v1(controller: str, root: Path) -> Path | None:
+    """Find this process's cgroup in one more version 1 hierarchy."""
+    membership = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    fields = [line.split(":", 2) for line in membership]
+    own = next((path for _, names, path in fields if controller in names.split(",")), None)
+    if own is None:
+        return None
+    for line in (root / "proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup" and controller in options.split(","):
+            shown, point = before.split(" ")[3:5]
+            inside = own.removeprefix(shown.rstrip("/")).lstrip("/")
+            folder = root / point.lstrip("/") / inside
+            if folder.is_dir():
+                return folder
+    return None
+
+
+def _parent_v2(own: Path) -> CgroupParent | None:
+    """Choose the nearest cgroup at or above our own that can hand its controllers down.
+
+    A delegated cgroup of our own comes first, although this process must leave it for a leaf
+    below, since its manager keeps its hands off what it has delegated.
+    """
+    if _is_delegated(own) and (moved := _hand_down_own(own)) is not None:
+        return moved
+    for needed in (("memory", "cpu"), ("memory",)):
+        for folder in (own, *own.parents):
+            if not (folder / "cgroup.controllers").exists():
+                break
+            has_all = all(has_controller(folder, name) for name in needed)
+            if has_all and _can_hold(folder) and _hand_down(folder):
+                return _unified(folder)
+    return _hand_down_own(own)
+
+
+def _unified(folder: Path, leaf: Path | None = None) -> CgroupParent:
+    handed = _words(folder / "cgroup.subtree_control")
+    return CgroupParent(2, {name: folder for name in _WANTED if name in handed}, leaf)
+
+
+def _is_delegated(folder: Path) -> bool:
+    """Whether systemd marked the cgroup as delegated to what runs in it."""
+    for name in ("user.delegate", "trusted.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(folder, name) == b"1":
+                return True
+    return False
+
+
+def _can_hold(folder: Path) -> bool:
+    is_true_root = not (folder / "cgroup.type").exists()
+    is_writable = all(os.access(folder / name, os.W_OK) for name in ("", "cgroup.procs"))
+    return is_writable and (is_true_root or not _numbers(folder / "cgroup.procs"))
+
+
+def _hand_down(folder: Path) -> bool:
+    """Enable the controllers for the cgroups below; whether memory is."""
+    control = folder / "cgroup.subtree_control"
+    for name in _WANTED:
+        if name not in _words(control):
+            with contextlib.suppress(OSError):
+                control.write_text(f"+{name}", encoding="ascii")
+    return "memory" in _words(control)
+
+
+def _hand_down_own(own: Path) -> CgroupParent | None:
+    """Move every process of our own cgroup into a leaf below it, so that it can hand down."""
+    if not os.access(own, os.W_OK) or not has_controller(own, "memory"):
+        return None
+    leaf = own / HOST_LEAF
+    try:
+        leaf.mkdir(exist_ok=True)
+        _move_all(own, leaf)
+    except OSError:
+        with contextlib.suppress(OSError):
+            leaf.rmdir()
+        return None
+    return _unified(own, leaf) if _hand_down(own) else None
+
+
+def _move_all(source: Path, target: Path) -> None:
+    for _ in range(100):  # processes may be born meanwhile
+        pids = _numbers(source / "cgroup.procs")
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                (target / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+
+def restore(leaf: Path | None) -> None:
+    """Undo a move to a leaf, unless trials of others still stand beside it."""
+    if leaf is None:
+        return
+    parent = leaf.parent
+    with contextlib.suppress(OSError):
+        if any(folder != leaf for folder in _our_cgroups(parent)):
+            return
+        for name in _words(parent / "cgroup.subtree_control") & set(_WANTED):
+            (parent / "cgroup.subtree_control").write_text(f"-{name}", encoding="ascii")
+        _move_all(leaf, parent)
+        leaf.rmdir()
+
+
+def _our_cgroups(folder: Path) -> Iterable[Path]:
+    return folder.glob(f"{PREFIX}*/")
+
+
+def _words(file: Path) -> set[str]:
+    try:
+        return set(file.read_text(encoding="ascii").split())
+    except OSError:
+        return set()
