@@ -14,7 +14,8 @@ Leftovers = Literal["keep", "kill"]
 class ImageSource:
     """Where a task's image comes from: a name to pull, or a folder with a Dockerfile to build.
 
-    Exactly one of the two is set for a container backend; the local backend reads the Dockerfile
+    A container backend uses `docker_image` where it is set, also if there is a Dockerfile, and
+    builds otherwise; at least one of the two is set for it. The local backend reads the Dockerfile
     (its WORKDIR, ENV and COPY) and ignores names.
     """
 

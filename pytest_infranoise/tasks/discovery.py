@@ -56,7 +56,7 @@ def discover(
     seen: dict[str, list[Path]] = {}
     for directory in directories:
         try:
-            check_name(directory)
+            check_name(names[directory], directory)
             reading = read_task(
                 directory,
                 default_memory_bytes=default_memory_bytes,
@@ -114,9 +114,8 @@ def unique_names(directories: Sequence[Path]) -> dict[Path, str]:
     return names
 
 
-def check_name(directory: Path) -> None:
-    """Raise a `UsageError` if a folder's name cannot be part of an item id and a record."""
-    name = directory.name
+def check_name(name: str, directory: Path) -> None:
+    """Raise a `UsageError` if a task's name cannot be part of an item id and a record."""
     if "::" in name or not name.isprintable() or re.search(r"[\[\]]", name):
         shown = os.fsencode(directory).decode("utf-8", "backslashreplace")
         raise UsageError(

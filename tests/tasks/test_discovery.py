@@ -195,6 +195,16 @@ def test_names_that_cannot_be_item_ids_are_refused(
     str(caught.value).encode()
 
 
+def test_a_parents_name_counts_where_it_tells_tasks_apart(
+    make_task: TaskMaker, tmp_path: Path
+) -> None:
+    make_task(where="set[1]/spike")
+    assert [task.name for task in discover([tmp_path], host_environment={}).tasks] == ["spike"]
+    make_task(where="set-2/spike")
+    with pytest.raises(UsageError, match=r"set\[1\]/spike.*rename it"):
+        discover([tmp_path], host_environment={})
+
+
 def test_89_tasks_take_less_than_half_a_second(make_task: TaskMaker, tmp_path: Path) -> None:
     for number in range(89):
         make_task(where=f"set/task-{number}", files={"environment/data.bin": "x" * 100_000})
