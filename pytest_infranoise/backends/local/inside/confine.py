@@ -1,7 +1,5 @@
 """What a step may not do: capabilities beyond Docker's default, namespaces and mounts."""
 
-# ruff: noqa: PTH - importing pathlib would double the start of an interpreter
-
 import ctypes
 import os
 import struct

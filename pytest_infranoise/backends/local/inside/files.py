@@ -4,8 +4,6 @@ The child's root is the view, so whatever links a task has left lead nowhere els
 is reached only through the descriptor that the owner passed.
 """
 
-# ruff: noqa: PTH - importing pathlib would double the start of an interpreter
-
 import contextlib
 import os
 import stat

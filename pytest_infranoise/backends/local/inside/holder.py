@@ -5,8 +5,6 @@ and the holder, process 1 of the sandbox's PID namespace, whose end is the end o
 The holder stays outside the trial's cgroups, so no kill there can hit it.
 """
 
-# ruff: noqa: PTH - importing pathlib would double the start of an interpreter
-
 import array
 import contextlib
 import fcntl

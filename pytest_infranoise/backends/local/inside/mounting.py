@@ -1,7 +1,5 @@
 """Carrying out a plan of mounts, as `view.py` wrote it."""
 
-# ruff: noqa: PTH - importing pathlib would double the start of an interpreter
-
 import contextlib
 import os
 import stat

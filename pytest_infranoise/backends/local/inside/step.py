@@ -1,7 +1,5 @@
 """From a fork of the holder to the task's program: cgroups, identity, confinement, `execve`."""
 
-# ruff: noqa: PTH - importing pathlib would double the start of an interpreter
-
 import contextlib
 import os
 import signal
