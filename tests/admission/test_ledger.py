@@ -145,7 +145,7 @@ class TestGrants:
                 grant.release()
                 os._exit(0)
             os.waitpid(child, 0)
-            assert ledger.open_grants() == 1
+            assert len(entries(ledger)) == 1
 
 
 class TestWaiting:
@@ -172,6 +172,23 @@ class TestWaiting:
         # the byte through the pipe, not the slow look: measured 1 ms, and a look takes up to 100
         assert woken[0] - released < 0.08
         found[0].release()
+
+    def test_all_that_one_release_makes_room_for_are_woken_at_once(self, ledger):
+        held = ledger.admit(Request(1000, 0), budget=BUDGET)
+        admitted = []
+
+        def wait():
+            ledger.admit(Request(200, 0), budget=BUDGET)
+            admitted.append(time.monotonic())
+
+        with ExitStack() as stack:
+            for count in range(1, 6):
+                stack.enter_context(in_thread(wait))
+                wait_until(lambda count=count: len(waiting(ledger)) == count)
+            released = time.monotonic()
+            held.release()
+        # each wakes the next: measured 5 ms for all; by slow looks alone it takes a second
+        assert max(admitted) - released < 0.3
 
     def test_should_stop_ends_the_wait_and_leaves_nothing(self, ledger):
         stop = threading.Event()
@@ -254,10 +271,10 @@ def replay(events):
 
 class TestProcesses:
     def test_eight_processes_never_exceed_a_budget_for_two(self, start, events, ledger):
-        workers = [start(500, 1, count=10, hold=0.005) for _ in range(8)]
+        workers = [start(500, 1, count=100) for _ in range(8)]
         assert [worker.wait(SECONDS) for worker in workers] == [0] * 8
         assert replay(events) == (1000, 2_000_000, 2)
-        assert sum(line[0] == "open" for line in lines(events)) == 80
+        assert sum(line[0] == "open" for line in lines(events)) == 800
         assert entries(ledger) == []
 
     def test_mixed_sizes_stay_within_bytes_and_cores(self, start, events, ledger):
@@ -319,7 +336,7 @@ class TestProcesses:
         assert entries(ledger) == []
 
     def test_waiting_costs_next_to_nothing(self, ledger):
-        """Twenty that wait look at most ten times a second, and mostly at nothing."""
+        """Only the head of the queue looks often; a byte in their pipes wakes the others."""
         stop = threading.Event()
 
         def wait():
@@ -334,7 +351,7 @@ class TestProcesses:
             time.sleep(1)
             used = time.process_time() - before
             stop.set()
-        assert used < 0.25  # of one core, for 20 waiters
+        assert used < 0.1  # of one core; measured 0.01
 
 
 class TestTheFolder:
