@@ -100,6 +100,7 @@ class StudyWriter:
             sync_folder(self.directory.parent)
         except OSError as error:
             self.close()
+            self._journal = None
             raise UsageError(
                 f"--infra-study: {self.directory} cannot be written: {error.strerror}"
             ) from error

@@ -127,6 +127,21 @@ class TestRefusals:
         with pytest.raises(UsageError, match=r"--infra-study: .*Not a directory"):
             create_study(MANIFEST, directory=tmp_path / "file" / "study").start()
 
+    def test_a_start_that_failed_can_be_tried_again(self, tmp_path, make_record, monkeypatch):
+        writer = create_study(MANIFEST, directory=tmp_path / "study")
+
+        def fail(*_):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(writer_module, "write_json", fail)
+            with pytest.raises(UsageError, match="cannot be written: No space left"):
+                writer.start()
+        assert not writer.is_started
+        writer.append(make_record())
+        writer.finish()
+        assert len(load_study(tmp_path / "study").table()) == 1
+
     def test_an_aborted_start_without_records_is_no_obstacle(self, tmp_path, make_record):
         aborted = create_study(MANIFEST, directory=tmp_path)
         aborted.start()
