@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_infranoise.plugin.options import add_options, is_sweep
+from pytest_infranoise.plugin.options import add_options
 
 _MARKER_HELP = (
     "infra(memory, cpus=None, image=None, timeout=None): run this test in a sandbox with these "
@@ -25,9 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Keep the configuration of task folders out of a sweep."""
-    if is_sweep(early_config, early_config.known_args_namespace):
-        from pytest_infranoise.plugin.isolation import shield_start
+    from pytest_infranoise.plugin.isolation import needs_shield, shield_start
 
+    if needs_shield(early_config):
         shield_start(early_config, args)
 
 

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_infranoise.plugin.handover import WORKER_INPUT
-
 if TYPE_CHECKING:
     from pytest_infranoise.plugin.roles import KeeperHooks
+
+WORKER_INPUT = "infranoise"
+"""Key of a worker's `config.workerinput`."""
 
 
 class DistributionHooks:

@@ -10,10 +10,7 @@ from typing import Any, Self
 import pytest
 
 from pytest_infranoise.model.task import PreparedImage
-
-WORKER_INPUT = "infranoise"
-"""Key of `config.workerinput`."""
-
+from pytest_infranoise.plugin.distribution import WORKER_INPUT
 
 IDENTITY = pytest.StashKey["Handover"]()
 

@@ -6,10 +6,13 @@ conftest files, which have no public interface (checked with pytest 8.4 and 9.2)
 """
 
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_infranoise.plugin.options import SWEEP_INI, is_sweep
 
 TASK_FILE = "task.toml"
 
@@ -20,11 +23,23 @@ def task_folder_of(path: Path) -> Path | None:
     return holders[-1] if holders else None
 
 
+def needs_shield(early_config: pytest.Config) -> bool:
+    """Whether a sweep is on, or could be if the ini file were not one inside a task folder."""
+    if is_sweep(early_config, early_config.known_args_namespace):
+        return True
+    return early_config.inipath is not None and task_folder_of(early_config.inipath) is not None
+
+
 def shield_start(early_config: pytest.Config, args: list[str]) -> None:
-    """Undo what a task folder on the command line contributed, and keep its conftest files out."""
+    """Undo what a task folder on the command line contributed, and keep its conftest files out.
+
+    Without a sweep a task folder is a folder like any other, and everything stays as it was.
+    """
     named = early_config.known_args_namespace.file_or_dir
     if early_config.inipath is not None and task_folder_of(early_config.inipath) is not None:
         _use_outer_configuration(early_config, args, named)
+    if not is_sweep(early_config, early_config.known_args_namespace):
+        return
     for folder in _task_folders_in_reach(early_config, named):
         block_conftests(early_config.pluginmanager, folder, [])
     early_config.known_args_namespace.file_or_dir = [
@@ -71,9 +86,7 @@ def _use_outer_configuration(config: pytest.Config, args: list[str], named: list
     namespace = config.known_args_namespace
     if namespace.inifilename:
         return  # named by -c: the user's own choice
-    wrong = config.getini("addopts")
-    if wrong and args[: len(wrong)] == wrong:
-        del args[: len(wrong)]
+    is_on_command_line = is_sweep(config, namespace)
     base = config.invocation_params.dir
     found: Any = determine_setup(
         inifile=None,
@@ -82,16 +95,17 @@ def _use_outer_configuration(config: pytest.Config, args: list[str], named: list
         rootdir_cmd_arg=namespace.rootdir or None,
         invocation_dir=base,
     )
+    if not is_on_command_line and not any(found[2].get(name) for name in SWEEP_INI):
+        return
+    wrong = config.getini("addopts")
+    if wrong and args[: len(wrong)] == wrong:
+        del args[: len(wrong)]
     config._rootpath, config._inipath, config._inicfg = found[:3]
     config._inicache.clear()
     args[:0] = config.getini("addopts")
-    config.known_args_namespace = config._parser.parse_known_args(args, namespace=_fresh(config))
+    config.known_args_namespace = config._parser.parse_known_args(
+        args, namespace=copy(config.option)
+    )
     if config.known_args_namespace.confcutdir is None:
         cut = config.inipath.parent if config.inipath is not None else config.rootpath
         config.known_args_namespace.confcutdir = str(cut)
-
-
-def _fresh(config: pytest.Config) -> Any:
-    import copy
-
-    return copy.copy(config.option)

@@ -141,24 +141,28 @@ def add_options(parser: "pytest.Parser") -> None:
 
 
 def option_value(config: "pytest.Config", name: str, options: Any = None) -> Any:
-    """Return an option's value: command line, then ini file, then its default ("" for none).
+    """Return an option's value: command line, then ini file, then its default; None for none.
 
     `options` is the parsed command line where `config.option` is not filled yet.
     """
     spec = _BY_NAME[name]
     value = getattr(config.option if options is None else options, spec.dest, None)
-    if value is None:
-        value = config.getini(spec.dest)
-    return spec.default if value == "" else value
+    if value is not None:
+        return value
+    value = config.getini(spec.dest)
+    return (spec.default or None) if value == "" else value
 
 
 _BY_NAME = {spec.name: spec for spec in OPTIONS}
 _SWEEP = tuple(spec.name for spec in OPTIONS if spec.is_sweep)
 
 
+SWEEP_INI = tuple(spec.dest for spec in OPTIONS if spec.is_sweep)
+
+
 def is_sweep(config: "pytest.Config", options: Any = None) -> bool:
     """Whether task folders are to be collected: a sweep option or its ini twin is set."""
-    return any(option_value(config, name, options) for name in _SWEEP)
+    return any(option_value(config, name, options) is not None for name in _SWEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,7 @@ def read_settings(config: "pytest.Config") -> Settings:
 
     def given(name: str, parse: Any) -> Any:
         value = option_value(config, name)
-        return parse(value, where=_place(config, name)) if value else None
+        return None if value is None else parse(value, where=_place(config, name))
 
     study = option_value(config, "study")
     return Settings(
@@ -219,7 +223,7 @@ def read_settings(config: "pytest.Config") -> Settings:
         dry_run=option_value(config, "dry-run"),
         default_memory_bytes=given("default-memory", units.parse_size),
         default_cpu_cores=given("default-cpus", units.parse_cores),
-        default_image=option_value(config, "default-image") or None,
+        default_image=option_value(config, "default-image"),
         default_timeout_seconds=given("default-timeout", units.parse_seconds),
     )
 
@@ -272,7 +276,7 @@ def _parameter_sets(config: "pytest.Config") -> tuple["ParameterSet", ...]:
 
     def multipliers(name: str) -> Any:
         text = option_value(config, name)
-        return parse_multipliers(text, where=_place(config, name)) if text else None
+        return None if text is None else parse_multipliers(text, where=_place(config, name))
 
     joint = multipliers("multipliers")
     single = {name: multipliers(f"{name}-multipliers") for name in ("memory", "cpu", "timeout")}

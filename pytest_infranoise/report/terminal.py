@@ -4,17 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_infranoise.analysis import Analysis, Comparison, MeasureContrast, SetResult
+from pytest_infranoise.analysis.figures import bare_p, percent, plural, points
+from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
-from pytest_infranoise.report.numbers import (
-    p_value,
-    percent,
-    percent_interval,
-    points,
-    points_interval,
-)
 from pytest_infranoise.report.view import StudyView
-from pytest_infranoise.report.words import verdict_lines
+from pytest_infranoise.statistics.intervals import Interval
 
 _OUTCOMES = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.OOM, Outcome.INFRA_ERROR)
 
@@ -26,7 +21,10 @@ def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
         lines += _what_ran(view)
         lines += _set_table(view.analysis)
         lines += _comparison_table(view.analysis)
-    lines += [Line(text, "bold") for text in verdict_lines(view.analysis, verbosity=verbosity)]
+    lines += [
+        Line(text, "bold")
+        for text in verdict_lines(view.analysis, verbosity=verbosity, with_contrasts=False)
+    ]
     if verbosity > 0:
         lines += _task_table(view)
     if verbosity >= 0 and view.directory is not None:
@@ -40,8 +38,8 @@ def _what_ran(view: StudyView) -> Iterator[Line]:
     agent = one_line(str(manifest["agent"].get("name", "unknown")), 60)
     order = str(manifest["order"])
     parts = [
-        f"{_count(analysis.n_tasks, 'task')} x {_count(sets, 'parameter set')} x "
-        f"{_count(manifest['samples'], 'sample')}",
+        f"{plural(analysis.n_tasks, 'task')} x {plural(sets, 'parameter set')} x "
+        f"{plural(manifest['samples'], 'sample')}",
         f'agent "{agent}"',
         order if order == "interleaved" else f"{order} (one parameter set after another)",
     ]
@@ -56,10 +54,6 @@ def engine_words(manifest: Mapping[str, Any]) -> str:
     version = engine["cgroup_version"]
     cgroup = "no cgroup" if version is None else f"cgroup v{version}"
     return f"{engine['engine']}, {cgroup}, {engine['enforcement']}, oom policy process"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _set_table(analysis: Analysis) -> list[Line]:
@@ -84,8 +78,12 @@ def _set_row(item: SetResult) -> list[str]:
     rates = [item.success, item.infra_error]
     cells = []
     for rate in rates:
-        cells += ["-", ""] if rate is None else [percent(rate.macro), percent_interval(rate.ci95)]
+        cells += ["-", ""] if rate is None else [percent(rate.macro), _per_cent(rate.ci95)]
     return [item.id, *counts, *cells]
+
+
+def _per_cent(interval: Interval) -> str:
+    return f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
 
 
 def _comparison_table(analysis: Analysis) -> list[Line]:
@@ -106,17 +104,27 @@ def _comparison_row(item: Comparison) -> list[str]:
     lift, infra = item.success, item.infra_error
     return [
         item.parameter_set,
-        points(lift.difference),
-        points_interval(lift.ci95),
+        *_moved(lift),
+        _interval(lift.ci95),
         _p(lift),
-        points(infra.difference),
+        *_moved(infra),
         _p(infra),
     ]
 
 
+def _moved(contrast: MeasureContrast) -> list[str]:
+    return ["-" if contrast.difference is None else points(contrast.difference)]
+
+
+def _interval(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{points(interval[0])}, {points(interval[1])}]"
+
+
 def _p(contrast: MeasureContrast) -> str:
-    holm = "" if contrast.p_holm is None else f" ({p_value(contrast.p_holm)})"
-    return p_value(contrast.p_value) + holm
+    if contrast.p_value is None:
+        return "-"
+    holm = "" if contrast.p_holm is None else f" ({bare_p(contrast.p_holm)})"
+    return bare_p(contrast.p_value) + holm
 
 
 def _task_table(view: StudyView) -> list[Line]:

@@ -1,0 +1,32 @@
+"""Benches on each engine."""
+
+import pytest
+from bench import BUSYBOX, Bench
+
+
+@pytest.fixture(params=["docker", "local"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn, by name."""
+    if request.param == "docker":
+        request.getfixturevalue("docker_image")(BUSYBOX)
+    request.getfixturevalue(f"{request.param}_backend")
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester, engine: str) -> Bench:
+    """A benchmark on each backend."""
+    return Bench(pytester, engine)
+
+
+@pytest.fixture
+def one_bench(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> Bench:
+    """A benchmark on the engine that CI always has, for what no backend can change."""
+    request.getfixturevalue("docker_image")(BUSYBOX)
+    return Bench(pytester, "docker")
+
+
+@pytest.fixture
+def plain_bench(pytester: pytest.Pytester) -> Bench:
+    """A benchmark for tests in which nothing is run."""
+    return Bench(pytester, "auto")

@@ -1,0 +1,103 @@
+"""Item ids, parameter sets and order, as far as collection alone shows them."""
+
+import pytest
+from bench import Bench
+
+
+def collected(bench: Bench, *args: str) -> list[str]:
+    result = bench.pytester.runpytest_subprocess(*args, "--collect-only", "-q")
+    return [line for line in result.stdout.lines if "::" in line]
+
+
+def ids(lines: list[str]) -> set[str]:
+    return {line.rpartition("::")[2] for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--infra-multipliers=1,1.5,uncapped"], {"1x-s1", "1.5x-s1", "uncapped-s1"}),
+        (["--infra-multipliers=0.25,3"], {"0.25x-s1", "3x-s1"}),
+        (["--infra-samples=2"], {"1x-s1", "1x-s2"}),
+        (["--infra-memory-multipliers=1,5"], {"mem1x-cpu1x-s1", "mem5x-cpu1x-s1"}),
+        (["--infra-cpu-multipliers=uncapped"], {"mem1x-cpuuncapped-s1"}),
+        (
+            ["--infra-memory-multipliers=1,5", "--infra-cpu-multipliers=2"],
+            {"mem1x-cpu2x-s1", "mem5x-cpu2x-s1"},
+        ),
+        (["--infra-timeout-multipliers=1,4"], {"mem1x-cpu1x-time1x-s1", "mem1x-cpu1x-time4x-s1"}),
+    ],
+)
+def test_parameter_sets(plain_bench: Bench, options: list[str], expected: set[str]) -> None:
+    plain_bench.task("calm")
+    assert ids(collected(plain_bench, *options)) == expected
+
+
+def test_ini_twins(plain_bench: Bench) -> None:
+    plain_bench.task("calm")
+    plain_bench.pytester.makeini("[pytest]\ninfra_multipliers = 1,2\ninfra_samples = 2\n")
+    assert ids(collected(plain_bench)) == {"1x-s1", "2x-s1", "1x-s2", "2x-s2"}
+    assert ids(collected(plain_bench, "--infra-samples=1")) == {"1x-s1", "2x-s1"}
+
+
+def test_selection_by_keyword_and_node_id(plain_bench: Bench) -> None:
+    plain_bench.task("calm")
+    plain_bench.task("hungry")
+    sweep = "--infra-multipliers=1,3,uncapped"
+    assert len(collected(plain_bench, sweep)) == 6
+    assert len(collected(plain_bench, sweep, "-k", "hungry")) == 3
+    assert collected(plain_bench, sweep, "-k", "hungry and uncapped") == [
+        "bench/hungry/task.toml::uncapped-s1"
+    ]
+    node = "bench/calm/task.toml::3x-s1"
+    assert collected(plain_bench, sweep, node) == [node]
+
+
+def test_blocks_hold_every_set_of_a_task_once(plain_bench: Bench) -> None:
+    for name in ("a", "b", "c", "d"):
+        plain_bench.task(name)
+    lines = collected(
+        plain_bench, "--infra-multipliers=1,2,3", "--infra-samples=2", "--infra-seed=7"
+    )
+    blocks = [lines[start : start + 3] for start in range(0, 24, 3)]
+    for position, block in enumerate(blocks):
+        assert len({line.split("/")[1] for line in block}) == 1
+        sample = "s1" if position < 4 else "s2"
+        assert {line.rpartition("::")[2] for line in block} == {
+            f"{multiplier}x-{sample}" for multiplier in (1, 2, 3)
+        }
+    again = collected(
+        plain_bench, "--infra-multipliers=1,2,3", "--infra-samples=2", "--infra-seed=7"
+    )
+    assert again == lines
+
+
+def test_sequential_order(plain_bench: Bench) -> None:
+    plain_bench.task("a")
+    plain_bench.task("b")
+    lines = collected(plain_bench, "--infra-multipliers=1,3", "--infra-order=sequential")
+    assert [line.rpartition("::")[2] for line in lines] == ["1x-s1", "1x-s1", "3x-s1", "3x-s1"]
+
+
+def test_a_dry_run_shows_limits_and_runs_nothing(one_bench: Bench) -> None:
+    one_bench.task("calm", environment="cpus = 0.5")
+    result = one_bench.run("--infra-multipliers=1,1.5,uncapped", "--infra-dry-run", "-n2")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "task  set       guarantee        kill threshold  cpu limit  notes",
+            "calm  1x        32 MiB, 0.5 cpu  32 MiB          0.5 cpu",
+            "calm  1.5x      32 MiB, 0.5 cpu  48 MiB          0.75 cpu",
+            "calm  uncapped  32 MiB, 0.5 cpu  uncapped        uncapped",
+            "3 trials in this order (seed *):",
+            "nothing was run",
+        ]
+    )
+    assert not one_bench.studies()
+
+
+def test_two_tasks_of_one_name(plain_bench: Bench) -> None:
+    plain_bench.task("calm", folder="bench/a")
+    plain_bench.task("calm", folder="bench/b")
+    lines = collected(plain_bench, "--infra-multipliers=1")
+    assert sorted(lines) == ["bench/a/calm/task.toml::1x-s1", "bench/b/calm/task.toml::1x-s1"]

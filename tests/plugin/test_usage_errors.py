@@ -1,0 +1,131 @@
+"""Bad input is one clear line before anything starts."""
+
+import pytest
+from bench import Bench
+
+from pytest_infranoise.plugin.options import OPTIONS
+
+
+def refused(bench: Bench, *args: str, pattern: str) -> None:
+    result = bench.run(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {pattern}"])
+    assert "Traceback" not in result.stderr.str()
+    assert "infrastructure noise" not in result.stdout.str()
+    assert not bench.studies()
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        (
+            ["--infra-multipliers=1,3,uncaped"],
+            "--infra-multipliers: 'uncaped' is not a multiplier*",
+        ),
+        (["--infra-multipliers=1,,3"], "--infra-multipliers: '' is not a multiplier*"),
+        (["--infra-multipliers=1,1.0"], "--infra-multipliers: 1x is listed twice*"),
+        (["--infra-multipliers=0"], "--infra-multipliers: '0' is not a multiplier*"),
+        (
+            ["--infra-multipliers=1", "--infra-memory-multipliers=2"],
+            "--infra-multipliers scales memory and CPU together*--infra-memory-multipliers*",
+        ),
+        (["--infra-timeout-multipliers=uncapped"], "--infra-timeout-multipliers: *uncapped*"),
+        (["--infra-samples=0"], "--infra-samples: 0 is less than 1"),
+        (["--infra-samples=many"], "--infra-samples: 'many' is not a whole number"),
+        (["--infra-samples=1", "--infra-order=random"], "--infra-order: 'random' is not one of *"),
+        (["--infra-samples=1", "--infra-memory-budget=2Q"], "--infra-memory-budget: '2Q' is not*"),
+        (["--infra-samples=1", "--infra-cpu-budget=-1"], "--infra-cpu-budget: '-1' is not*"),
+        (["--infra-samples=1", "--infra-agent="], "--infra-agent: write oracle, nop or*"),
+        (
+            ["--infra-samples=1", "--infra-agent=x", "--infra-agent-files=nowhere"],
+            "--infra-agent-files=nowhere: write HOST:SANDBOX*",
+        ),
+        (
+            ["--infra-samples=1", "--infra-agent-env=NOT_SET_HERE"],
+            "--infra-agent-env=NOT_SET_HERE: this variable is not set here",
+        ),
+    ],
+)
+def test_options(plain_bench: Bench, options: list[str], pattern: str, workers: str) -> None:
+    plain_bench.task("calm")
+    refused(plain_bench, *options, workers, pattern=pattern)
+
+
+def test_ini_values_name_their_file(plain_bench: Bench) -> None:
+    plain_bench.task("calm")
+    plain_bench.pytester.makeini("[pytest]\ninfra_multipliers = 1,threefold\n")
+    refused(plain_bench, pattern="*tox.ini: infra_multipliers: 'threefold' is not a multiplier*")
+
+
+@pytest.mark.parametrize(
+    ("memory", "pattern"),
+    [
+        ("2Q", "*calm/task.toml: *memory*2Q*"),
+        ("", "*calm/task.toml: *memory*infra_default_memory*"),
+    ],
+)
+def test_task_memory(plain_bench: Bench, memory: str, pattern: str) -> None:
+    plain_bench.task("calm", memory=memory)
+    refused(plain_bench, "--infra-multipliers=1", pattern=pattern)
+
+
+def test_every_broken_task_is_named(plain_bench: Bench) -> None:
+    for name in ("one", "two"):
+        plain_bench.task(name, memory="2Q")
+    result = plain_bench.run("--infra-multipliers=1")
+    result.stderr.fnmatch_lines(["ERROR: *one/task.toml*", "*two/task.toml*"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("backend", ["auto", "docker"])
+def test_docker_host_that_does_not_answer(
+    plain_bench: Bench, monkeypatch: pytest.MonkeyPatch, backend: str, workers: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    plain_bench.engine = backend
+    plain_bench.task("calm")
+    refused(plain_bench, "--infra-multipliers=1", workers, pattern="*unix:///nowhere/docker.sock*")
+
+
+def test_the_oracle_needs_a_solution(plain_bench: Bench) -> None:
+    directory = plain_bench.task("calm")
+    (directory / "solution" / "solve.sh").unlink()
+    refused(plain_bench, "--infra-multipliers=1", pattern="*calm*solve.sh*")
+
+
+def test_threshold_beyond_the_host(one_bench: Bench) -> None:
+    one_bench.task("calm", memory="2G")
+    pattern = "task calm, parameter set 10000x: kill threshold * --infra-clamp"
+    refused(one_bench, "--infra-multipliers=1,10000", pattern=pattern)
+
+
+def test_equal_sets(one_bench: Bench) -> None:
+    one_bench.task("calm", environment="cpus = 0.5")
+    pattern = "parameter sets mem1x-cpu1000x and mem1x-cpu2000x are the same*--infra-clamp"
+    refused(one_bench, "--infra-cpu-multipliers=1,1000,2000", pattern=pattern)
+
+
+def test_guarantee_that_never_fits(one_bench: Bench) -> None:
+    one_bench.task("calm", memory="64M")
+    pattern = "task calm: guarantee 64 MiB never fits the memory budget of 32 MiB*"
+    refused(one_bench, "--infra-multipliers=1", "--infra-memory-budget=32M", pattern=pattern)
+
+
+def test_a_study_folder_with_records_is_refused(one_bench: Bench) -> None:
+    one_bench.task("calm")
+    assert one_bench.run("--infra-multipliers=1", "-n0", "--infra-study=mine").ret == 0
+    assert (one_bench.path / "mine" / "trials.jsonl").stat().st_size
+    refused(
+        one_bench,
+        "--infra-multipliers=1",
+        "--infra-study=mine",
+        pattern="--infra-study: *mine already holds the records of a study*",
+    )
+
+
+def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
+    text = pytester.runpytest_subprocess("--help").stdout.str()
+    for option in OPTIONS:
+        assert f"{option.flag}" in text
+        assert f"{option.dest} (" in text
