@@ -1,6 +1,5 @@
 """Whether results moved while the study ran, whatever the parameter set."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,32 +133,17 @@ def _permuted(
 ) -> FloatArray:
     """Return the statistic for each resample: residuals shuffled over their task's blocks."""
     generator = np.random.default_rng(_SEED)
-    segments = len(inverse)
+    member = np.eye(len(inverse))[segment]
+    sizes = np.bincount(which)[which]
+    same_size = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
     null = np.empty(RESAMPLES)
     batch = max(1, 500_000 // len(residual))
-    member = np.eye(segments)[segment]
     for start in range(0, RESAMPLES, batch):
         number = min(batch, RESAMPLES - start)
-        # Sorting random keys within a task shuffles it: tasks are contiguous, keys offset by task.
-        keys = generator.random((number, len(residual))) + which
-        shuffled = residual[np.argsort(keys, axis=1)]
-        sums = shuffled @ member
+        sums = np.zeros((number, len(inverse)))
+        for chosen in same_size:  # tasks are contiguous: one row of blocks per task
+            rows = residual[chosen].reshape(-1, int(sizes[chosen[0]]))
+            shuffled = generator.permuted(np.broadcast_to(rows, (number, *rows.shape)), axis=2)
+            sums += shuffled.reshape(number, -1) @ member[chosen]
         null[start : start + number] = np.einsum("ij,jk,ik->i", sums, inverse, sums)
     return null
-
-
-def mean_deviation_range(result: Drift) -> float:
-    """Return how far apart the best and the worst segment were, a proportion."""
-    return max(result.deviations) - min(result.deviations)
-
-
-def block_results(
-    block: IndexArray, result: FloatArray, time: FloatArray
-) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Return the distinct blocks, each with its mean result and its earliest time."""
-    distinct, which, sizes = np.unique(block, return_inverse=True, return_counts=True)
-    which = which.reshape(-1)
-    means = np.bincount(which, weights=result) / sizes
-    earliest = np.full(len(distinct), math.inf)
-    np.minimum.at(earliest, which, time)
-    return distinct, means, earliest

@@ -8,11 +8,14 @@ McNemar's exact test.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_infranoise.statistics.contrasts import Contrast
+
+FloatArray = NDArray[np.floating[Any]]
 
 EXACT_POINTS = 2**22
 """The longest Fourier transform; beyond it the test enumerates or draws at random."""
@@ -21,6 +24,7 @@ DRAWS = 99_999
 _SEED = 20_260_101
 _NEGLIGIBLE_LOG = -80.0
 _TIE_TOLERANCE = 1e-9
+_INT64_SAFE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,11 @@ def _magnitudes(contrast: Contrast) -> dict[int, int]:
 
 def _two_sided(steps: dict[int, int], observed: int, n_differing: int) -> tuple[float, bool]:
     reach = sum(size * count for size, count in steps.items())
-    if 2 * reach + 1 <= EXACT_POINTS:
-        return _by_fourier(steps, observed, reach), True
-    if n_differing <= ENUMERABLE_TASKS:
+    points = 2 * reach + 1
+    if n_differing <= ENUMERABLE_TASKS and (2**n_differing <= points or points > EXACT_POINTS):
         return _by_enumeration(steps, observed, reach), True
+    if points <= EXACT_POINTS:
+        return _by_fourier(steps, observed, reach), True
     return _by_drawing(steps, observed, reach), False
 
 
@@ -83,9 +88,9 @@ def _by_fourier(steps: dict[int, int], observed: int, reach: int) -> float:
     active = np.arange(half)
     # Most points vanish after the first few factors; the rest of the product skips them.
     for size, count in sorted(steps.items(), key=lambda item: (-item[1], item[0])):
-        cosine = np.cos((active * size % points) * (2 * math.pi / points))
-        with np.errstate(divide="ignore"):
-            log_size[active] += count * np.log(np.abs(cosine))
+        angle = (active * size % points) * (2 * math.pi / points)
+        cosine = np.cos(angle)
+        log_size[active] += count * _log_abs_cosine(angle, cosine)
         if count % 2:
             negative[active] ^= cosine < 0
         kept = log_size[active] > _NEGLIGIBLE_LOG
@@ -96,6 +101,16 @@ def _by_fourier(steps: dict[int, int], observed: int, reach: int) -> float:
     probabilities = np.fft.irfft(characteristic, points)
     tail = probabilities[observed : reach + 1]
     return 2.0 * float(np.sum(np.maximum(tail, 0.0)))
+
+
+def _log_abs_cosine(angle: FloatArray, cosine: FloatArray) -> FloatArray:
+    """Return log |cos(angle)|, with full relative precision where it is near zero.
+
+    It is multiplied by thousands of tasks, so that the error of a plain log(cos) would show.
+    """
+    squared_sine = np.sin(angle) ** 2
+    with np.errstate(divide="ignore"):
+        return np.where(squared_sine < 0.25, 0.5 * np.log1p(-squared_sine), np.log(np.abs(cosine)))
 
 
 def _even_fast_length(at_least: int) -> int:
@@ -110,16 +125,17 @@ def _even_fast_length(at_least: int) -> int:
 
 
 def _by_enumeration(steps: dict[int, int], observed: int, reach: int) -> float:
-    sums = np.zeros(1)
+    kind: type = np.int64 if reach < _INT64_SAFE else object
+    sums: NDArray[Any] = np.zeros(1, dtype=kind)
     for size, count in steps.items():
         for _ in range(count):
-            sums = np.concatenate((sums + size / reach, sums - size / reach))
-    return float(np.mean(np.abs(sums) >= observed / reach - _TIE_TOLERANCE))
+            sums = np.concatenate((sums + size, sums - size))
+    return float(np.mean(np.abs(sums) >= observed))
 
 
 def _by_drawing(steps: dict[int, int], observed: int, reach: int) -> float:
     generator = np.random.default_rng(_SEED)
-    sums: NDArray[np.float64] = np.zeros(DRAWS)
+    sums: FloatArray = np.zeros(DRAWS)
     for size, count in steps.items():
         plus = generator.binomial(count, 0.5, DRAWS)
         sums += (2.0 * plus - count) * (size / reach)

@@ -60,7 +60,9 @@ def spread(successes: IntArray, trials: IntArray) -> Spread | None:
         mean, upper, method = float(null.mean()), float(np.quantile(null, 0.95)), "permutation"
     else:
         unit = _limit_scale(varying) / tasks
-        p_value = float(1 - _range_cdf(np.array([observed / unit]), sets)[0])
+        # Scores are multiples of 1 / (samples x tasks): the usual correction by half a step.
+        step = 1 / (math.lcm(*(int(n) for n in np.unique(trials[complete]))) * tasks)
+        p_value = float(1 - _range_cdf(np.array([max(0.0, observed - step / 2) / unit]), sets)[0])
         mean, upper = (unit * value for value in _range_moments(sets))
         method = "normal_limit"
     return Spread(tasks, sets, observed, mean, upper, min(1.0, p_value), method)
