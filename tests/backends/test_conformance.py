@@ -74,6 +74,14 @@ def test_command_that_cannot_start(sandbox: Sandbox, command: str, code: int) ->
     assert result.output  # says why
 
 
+@pytest.mark.parametrize("options", [{"workdir": "/no/such"}, {"user": "no-such-user"}])
+def test_command_that_cannot_start_as_asked(sandbox: Sandbox, options: dict[str, str]) -> None:
+    result = shell(sandbox, "echo ran", **options)
+    assert (result.ending, result.exit_code) == (Ending.EXIT, 126)
+    assert "ran" not in result.output
+    assert result.output
+
+
 def test_arguments_arrive_as_they_are(sandbox: Sandbox) -> None:
     words = ["a b", "$HOME", "'", '"', "\n", "", "*"]
     result = sandbox.exec(["sh", "-c", 'printf "[%s]" "$@"', "sh", *words])
@@ -135,8 +143,10 @@ def test_page_cache_beyond_the_limit_is_no_kill(sandbox: Sandbox) -> None:
     assert kills(sandbox) == 0
 
 
-def test_files_in_shared_memory_count_and_kill(sandbox: Sandbox) -> None:
-    result = shell(sandbox, "dd if=/dev/zero of=/dev/shm/file bs=65536 count=800")
+@pytest.mark.parametrize("block_kib", [4, 1024])
+def test_files_in_shared_memory_count_and_kill(sandbox: Sandbox, block_kib: int) -> None:
+    count = 48 * 1024 // block_kib
+    result = shell(sandbox, f"dd if=/dev/zero of=/dev/shm/file bs={block_kib}k count={count}")
     counters = sandbox.counters(expect_kill=True)
     assert result.exit_code == 137
     assert counters.oom_kills is not None

@@ -26,9 +26,10 @@ _DRAIN_AT_MOST_SECONDS = 1.0
 _AFTER_KILL_SECONDS = 10.0
 
 NOT_EXECUTABLE = 126
-NOT_FOUND = 127
-_START_FAILED = "OCI runtime exec failed"
-_WORDS_FOR_NOT_FOUND = ("executable file not found", "no such file or directory")
+_REFUSALS = ("OCI runtime exec failed", "unable to find user", "unable to find group")
+# How the runtime says that its first process in the container, which the kernel charges to the
+# container, died before it could become the command.
+_DEATHS_AT_BIRTH = ("OOM-killed", "init-p", "procReady", "signal: killed", "unexpected EOF")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,11 @@ class _Run:
         try:
             self._stream = ExecStream(self._api.exec_start(self._id, socket=True))
         except APIError as error:
-            code = exit_code_of_refusal(str(error.explanation or ""))
-            if is_gone(error) or code is None:
+            message = str(error.explanation or "")
+            if is_gone(error) or not is_refusal(message):
                 raise
-            self._output.add(str(error.explanation).encode())
-            self._refused = code
+            self._output.add(message.encode())
+            self._refused = code_of_refusal(message)
 
     def _take(self, stream: int, content: bytes) -> None:
         if stream == STDOUT or (stream == STDERR and self._with_stderr):
@@ -165,9 +166,9 @@ class _Run:
 
     def _exit_code(self, state: dict[str, Any]) -> int:
         code = int(state["ExitCode"])
-        never_ran = code == NOT_EXECUTABLE and not state.get("Pid")
-        refusal = exit_code_of_refusal(self._output.text) if never_ran else None
-        return code if refusal is None else refusal
+        text = self._output.text
+        never_ran = code == NOT_EXECUTABLE and not state.get("Pid") and is_refusal(text)
+        return code_of_refusal(text) if never_ran else code
 
     def close(self) -> None:
         """Hang up the stream."""
@@ -176,15 +177,16 @@ class _Run:
             self._stream = None
 
 
-def exit_code_of_refusal(message: str) -> int | None:
-    """Return the shell's exit code for an engine's message that a command did not start.
+def is_refusal(message: str) -> bool:
+    """Whether an engine's message says that it cannot run this command as asked.
 
-    Engines report every such failure as 126; a shell returns 127 for a command that does not exist.
-    None means that the message is about something else than the command.
+    The user or the folder does not exist, say: some engines print it as the command's output and
+    return 126, others refuse the call.
     """
-    if _START_FAILED not in message and "exec: " not in message:
-        return None
-    command_is_missing = 'exec: "' in message and any(
-        words in message for words in _WORDS_FOR_NOT_FOUND
-    )
-    return NOT_FOUND if command_is_missing else NOT_EXECUTABLE
+    return any(words in message for words in _REFUSALS)
+
+
+def code_of_refusal(message: str) -> int:
+    """Return 137 if the command was killed before it began, 126 if it cannot be run as asked."""
+    killed = any(words in message for words in _DEATHS_AT_BIRTH)
+    return SIGKILL_EXIT if killed else NOT_EXECUTABLE

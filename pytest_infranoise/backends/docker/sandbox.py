@@ -52,6 +52,11 @@ exit 1
 """Kills everything but PID 1 and itself, then waits until all of it is gone and reaped; the
 holder's new `sleep` may stay."""
 
+_STEP_SCRIPT = '{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
+"""Starts a step as the kernel's first choice: where memory is full of files, all processes are
+small, and the holder would be as good a victim as any. The order among a step's own processes stays
+as it is. The shell also gives 127 and 126 where the engine has one code for all."""
+
 _MAINTENANCE_SECONDS = 120.0
 _MAINTENANCE_TRIES = 3
 _KILL_COUNT_SECONDS = 0.1
@@ -108,7 +113,13 @@ class DockerSandbox:
         4 seconds), a step right after one that left a background child on its output may be
         reported late by as much.
         """
-        request = ExecRequest(command, timeout_seconds, environment or {}, workdir, user)
+        request = ExecRequest(
+            ["sh", "-c", _STEP_SCRIPT, "sh", *command],
+            timeout_seconds,
+            environment or {},
+            workdir,
+            user,
+        )
         outcome = run_exec(self._client, self.container_id, request, kill=self.kill_all)
         return StepResult(
             ending=Ending.DEADLINE if outcome.exit_code is None else Ending.EXIT,
