@@ -24,6 +24,7 @@ _INSPECT_EVERY_SECONDS = 0.2
 _DRAIN_QUIET_SECONDS = 0.03
 _DRAIN_AT_MOST_SECONDS = 1.0
 _AFTER_KILL_SECONDS = 10.0
+_DEATH_NEWS_SECONDS = 0.25
 
 NOT_EXECUTABLE = 126
 _REFUSALS = ("OCI runtime exec failed", "unable to find user", "unable to find group")
@@ -84,10 +85,17 @@ def run_exec(
 
 
 def _require_running(client: DockerClient, container_id: str) -> None:
-    """A command that died with its container was not killed by itself."""
-    state = client.api.inspect_container(container_id)["State"]
-    if not state["Running"]:
-        raise SandboxError(Cause.SANDBOX_LOST, "the container ended under its command")
+    """Tell a command that was killed from one that died with its container.
+
+    When PID 1 ends the kernel kills the rest first, so the engine hears of the command before it
+    hears of the container.
+    """
+    until = time.monotonic() + _DEATH_NEWS_SECONDS
+    while client.api.inspect_container(container_id)["State"]["Running"]:
+        if time.monotonic() >= until:
+            return
+        time.sleep(0.02)
+    raise SandboxError(Cause.SANDBOX_LOST, "the container ended under its command")
 
 
 class _Run:
