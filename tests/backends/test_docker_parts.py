@@ -19,8 +19,14 @@ from sandboxes import allocation, make_task
 
 from pytest_infranoise.backends.base import SandboxRequest
 from pytest_infranoise.backends.docker import copying
-from pytest_infranoise.backends.docker.backend import container_name, limits
-from pytest_infranoise.backends.docker.connection import DEFAULT_SOCKET, connect, endpoints
+from pytest_infranoise.backends.docker.backend import DockerBackend, container_name, limits
+from pytest_infranoise.backends.docker.connection import (
+    DEFAULT_SOCKET,
+    Connection,
+    Endpoint,
+    connect,
+    endpoints,
+)
 from pytest_infranoise.backends.docker.context import context_digest, context_files, pack_context
 from pytest_infranoise.backends.docker.counters import parse_fetched
 from pytest_infranoise.backends.docker.dockerfile import buildkit_feature, has_syntax_line
@@ -30,6 +36,7 @@ from pytest_infranoise.backends.docker.locks import exclusive
 from pytest_infranoise.backends.docker.stream import ExecStream, FrameReader
 from pytest_infranoise.backends.output import OutputTail
 from pytest_infranoise.errors import BackendUnavailableError, UsageError
+from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.model.task import PreparedImage
 from pytest_infranoise.units import MIB
 
@@ -141,6 +148,77 @@ def test_engine_that_hangs_is_given_up(tmp_path: Path) -> None:
         listener.listen()
         with pytest.raises(BackendUnavailableError, match="tried DOCKER_HOST"):
             connect({"DOCKER_HOST": f"unix://{path}"})
+
+
+# --- what the engine says of itself ------------------------------------------------------------
+
+FACTS = {
+    "ServerVersion": "27.1",
+    "OSType": "linux",
+    "ID": "abc",
+    "CgroupVersion": "2",
+    "MemTotal": 8 * 1024 * MIB,
+    "NCPU": 4,
+    "MemoryLimit": True,
+    "SwapLimit": True,
+    "CpuCfsQuota": True,
+}
+
+
+class _Client:
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+
+    def info(self) -> dict[str, Any]:
+        return self._facts
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that opens the backend on an engine with the given peculiarities."""
+
+    def open_on(**changes: Any) -> DockerBackend:
+        client: Any = _Client({**FACTS, **changes})
+        found = Connection(client, Endpoint("unix:///x", "default socket"), ("a note",))
+        monkeypatch.setattr(
+            "pytest_infranoise.backends.docker.backend.connect", lambda environment: found
+        )
+        return DockerBackend({})
+
+    return open_on
+
+
+def test_engine_info(engine: Any) -> None:
+    info = engine().info
+    assert (info.engine, info.engine_id, info.cgroup_version) == ("docker 27.1", "docker:abc", 2)
+    assert (info.capacity.memory_bytes, info.capacity.cpu_cores) == (8 * 1024 * MIB, 4.0)
+    assert info.capacity.minimum_memory_bytes == 6 * MIB
+    assert info.notes == ("a note",)
+    json.dumps(dict(info.details))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"MemoryLimit": False}, "cannot limit memory"), ({"OSType": "windows"}, "no Linux")],
+)
+def test_engine_that_cannot_do_it_is_unavailable(
+    engine: Any, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BackendUnavailableError, match=words):
+        engine(**changes)
+
+
+def test_engine_that_cannot_limit_swap_is_noted(engine: Any) -> None:
+    assert "swap may be a way out" in engine(SwapLimit=False).info.notes[1]
+
+
+def test_engine_that_cannot_limit_cpu_refuses_tasks_that_declare_it(engine: Any) -> None:
+    backend = engine(CpuCfsQuota=False)
+    with_cpus = make_task(name="quick", spec=ResourceSpec.declared(MIB, 0.5))
+    assert backend.check(make_task()) == ()
+    with pytest.raises(UsageError, match="quick: declares cpus"):
+        backend.check(with_cpus)
+    assert engine().check(with_cpus) == ()
 
 
 # --- settings ------------------------------------------------------------------------------------

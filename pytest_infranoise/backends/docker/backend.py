@@ -60,8 +60,7 @@ class DockerBackend:
             facts = self.client.info()
         except TRANSPORT_ERRORS as error:
             raise BackendUnavailableError(f"{self.endpoint}: {explain(error)}") from error
-        self._info = _engine_info(facts, str(self.endpoint), connection.notes)
-        self._can_limit_cpu = bool(facts.get("CpuCfsQuota"))
+        self._info = engine_info(facts, str(self.endpoint), connection.notes)
         self._has_private_cgroups = self._info.cgroup_version == 2
         self._images = ImageStore(self.client, self.endpoint, self._info.engine_id)
 
@@ -73,7 +72,7 @@ class DockerBackend:
     def check(self, task: Task) -> Sequence[str]:
         """Return warnings about a task; raises `UsageError` for what cannot be had here."""
         check_source(task)
-        if task.spec.cpu_limit_cores is not None and not self._can_limit_cpu:
+        if task.spec.cpu_limit_cores is not None and not self._info.details["cpu_limit"]:
             raise UsageError(
                 f"{task.name}: declares cpus, but {self._info.engine} cannot limit CPU here; use "
                 "another engine, or remove cpus from the task"
@@ -178,7 +177,12 @@ def container_name(request: SandboxRequest) -> str:
     return f"infranoise-{words}-{secrets.token_hex(4)}"
 
 
-def _engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...]) -> EngineInfo:
+def engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...]) -> EngineInfo:
+    """Return what an engine's own report (`docker info`) says about it.
+
+    Raises:
+        BackendUnavailableError: it cannot run Linux containers, or cannot limit memory.
+    """
     engine = f"docker {facts['ServerVersion']}"
     if facts.get("OSType") != "linux":
         raise BackendUnavailableError(f"{endpoint}: {engine} runs no Linux containers")
@@ -192,7 +196,7 @@ def _engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...]
     return EngineInfo(
         backend="docker",
         engine=engine,
-        engine_id=f"docker:{facts['ID']}",
+        engine_id=f"docker:{facts.get('ID') or endpoint}",
         cgroup_version=int(facts.get("CgroupVersion") or 1),
         enforcement="hard limit",
         capacity=Capacity(
@@ -213,6 +217,7 @@ def _engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...]
             "storage_driver": facts.get("Driver"),
             "runtime": facts.get("DefaultRuntime"),
             "swap_limit": bool(facts.get("SwapLimit")),
+            "cpu_limit": bool(facts.get("CpuCfsQuota")),
             "security_options": list(facts.get("SecurityOptions") or ()),
         },
     )

@@ -19,7 +19,9 @@ from pytest_infranoise.backends.output import OutputTail
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause
 
-_INSPECT_EVERY_SECONDS = 0.2
+# How often a quiet command is asked after: a fiftieth of the time it has run, within bounds.
+_LOOK_SHARE = 0.02
+_LOOK_SECONDS = (0.2, 2.0)
 # What the command wrote before its end may still be on its way when the engine knows of the end.
 _DRAIN_QUIET_SECONDS = 0.03
 _DRAIN_AT_MOST_SECONDS = 1.0
@@ -138,7 +140,7 @@ class _Run:
         if self._refused is not None:
             return self._refused
         deadline = None if timeout_seconds is None else began + timeout_seconds
-        next_look = time.monotonic() + _INSPECT_EVERY_SECONDS
+        next_look = _next_look(began)
         pause = 0.005
         while deadline is None or time.monotonic() < deadline:
             limit = next_look if deadline is None else min(next_look, deadline)
@@ -147,12 +149,12 @@ class _Run:
                     continue
             else:  # its output is closed, but it may still run
                 time.sleep(max(0.0, min(pause, limit - time.monotonic())))
-                pause = min(2 * pause, _INSPECT_EVERY_SECONDS)
+                pause = min(2 * pause, _LOOK_SECONDS[0])
             state = self._api.exec_inspect(self._id)
             if not state["Running"]:
                 self._drain()
                 return self._exit_code(state)
-            next_look = time.monotonic() + _INSPECT_EVERY_SECONDS
+            next_look = _next_look(began)
         return None
 
     def _read(self, timeout_seconds: float) -> bool:
@@ -183,6 +185,12 @@ class _Run:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def _next_look(began: float) -> float:
+    now = time.monotonic()
+    shortest, longest = _LOOK_SECONDS
+    return now + min(max(_LOOK_SHARE * (now - began), shortest), longest)
 
 
 def is_refusal(message: str) -> bool:

@@ -84,6 +84,8 @@ class DockerSandbox:
         self._client = client
         self._allocation = allocation
         self._paths = self._find_cgroup() if counters_on_host else None
+        # Under a shared ceiling the engine's flag is set for every container, idle ones too.
+        self._flag_means_us = self._paths is not None and not has_ceiling(self._paths)
         self._last = Counters()
         self._closed = False
 
@@ -258,13 +260,9 @@ class DockerSandbox:
         """What can still be said when the counter cannot be read any more."""
         with suppress(SandboxError):
             state = self._state()
-            if not state["Running"] and state["OOMKilled"] and self._flag_means_us():
+            if not state["Running"] and state["OOMKilled"] and self._flag_means_us:
                 return self._killed_by_flag()
         return Counters()
-
-    def _flag_means_us(self) -> bool:
-        """Under a shared ceiling the flag is set for every container below it, idle ones too."""
-        return self._paths is not None and not has_ceiling(self._paths)
 
     def _killed_by_flag(self) -> Counters:
         capped = self._allocation.memory_limit_bytes is not None
