@@ -32,6 +32,7 @@ from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.model.task import PreparedImage, Task
 
 _CAP_SYS_ADMIN = 21
+_ALL_USERS = 2**32 - 1
 _PASSED_ON = re.compile(r"PATH|LANG|LANGUAGE|LC_\w+|TZ")
 _DEFAULT_WORKDIR = "/app"
 _HOST = "host"
@@ -59,8 +60,7 @@ class LocalBackend:
 
     def __init__(self, *, use_cgroups: bool = True, as_user: bool | None = None) -> None:
         self._as_user = not _is_administrator() if as_user is None else as_user
-        self._mounts = read_mounts()
-        self._prepared: dict[Path, _Prepared] = {}
+        self._prepared: dict[tuple[Path, str], _Prepared] = {}
         self._parent: CgroupParent | None = None
         self._run = RunFolder(choose_base())
         try:
@@ -143,11 +143,11 @@ class LocalBackend:
         context = task.image.build_context
         if context is None:
             return _Prepared()
-        known = self._prepared.get(context)
+        known = self._prepared.get((context, task.digest))
         if known is None:
             dockerfile = read_dockerfile(context / "Dockerfile", _host_environment())
             known = _Prepared(dockerfile, layer_digest(dockerfile, layer_items(dockerfile)))
-            self._prepared[context] = known
+            self._prepared[context, task.digest] = known
         return known
 
     def _lay_down(self, task: Task, progress: Callable[[str], None]) -> _Prepared:
@@ -161,7 +161,7 @@ class LocalBackend:
             build_layer(layer, dockerfile, layer_items(dockerfile))
 
         prepared = replace(prepared, layer=self._run.layer(digest, build))
-        self._prepared[context] = prepared
+        self._prepared[context, task.digest] = prepared
         return prepared
 
     # --- sandboxes -------------------------------------------------------------------------------
@@ -216,8 +216,9 @@ class LocalBackend:
             folder = self._run.new_sandbox(token, state)
             if cgroup is not None:
                 cgroup.make(allocation)
-            masks = Masks.of([*masked_paths, self._run.path], self._mounts)
-            files = FilePlan(folder, masks, self._mounts, self._as_user)
+            mounts = read_mounts()
+            masks = Masks.of([*masked_paths, self._run.path], mounts)
+            files = FilePlan(folder, masks, mounts, self._as_user)
             windows = KernelWindows(
                 self._as_user,
                 None if cgroup is None else cgroup.version,
@@ -290,23 +291,30 @@ def _host_environment() -> dict[str, str]:
 
 
 def _is_administrator() -> bool:
-    """Whether this process may make mounts on this host itself."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("CapEff:"):
-            return os.geteuid() == 0 and bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
-    return False
+    """Whether this process may make mounts on this host itself.
+
+    In a user namespace (a rootless container, say) even root is an ordinary user.
+    """
+    if os.geteuid() != 0:
+        return False
+    inside, outside, size = Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
+    if (inside, outside) != ("0", "0") or int(size) < _ALL_USERS:
+        return False
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def _explain(error: HolderStartError, as_user: bool) -> str:
     """Say in one line what this host lacks."""
     missing = {
-        "user namespace": "user namespaces, which an ordinary user needs",
+        "user namespace": "user namespaces (sysctl user.max_user_namespaces, kernel."
+        "unprivileged_userns_clone, AppArmor, or a container's seccomp profile)",
         "namespaces": "mount and PID namespaces",
-        "mount": "overlay or proc mounts in a namespace",
+        "mount": "overlay, proc or sysfs mounts in a namespace",
     }.get(error.stage, "a sandbox")
-    who = "as this user" if as_user else "as root"
-    advice = "run as root outside a container" if as_user else "run outside a container"
+    who = "an ordinary user" if as_user else "root"
     return (
-        f"local backend: this host does not allow {missing} {who} ({error}); "
-        f"{advice}, or use --infra-backend=docker"
+        f"local backend: this host does not allow {who} {missing}; {error}. "
+        "Run as root outside a container, or use --infra-backend=docker"
     )

@@ -79,7 +79,13 @@ class RunFolder:
 
     def _enter(self) -> int:
         while True:
-            self.path.mkdir(mode=0o700, exist_ok=True)
+            try:
+                self.path.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise BackendUnavailableError(
+                    f"local backend: {self.path} cannot be made: {error.strerror}; "
+                    f"set ${FOLDER_VARIABLE} to a folder on a disk file system"
+                ) from error
             if self.path.is_symlink() or self.path.stat().st_uid != os.geteuid():
                 raise BackendUnavailableError(
                     f"local backend: {self.path} belongs to somebody else; "

@@ -66,8 +66,11 @@ class FilePlan:
     def _lay_over_root(self) -> None:
         self._overlay(_ROOT_PATH)
         for mount in self.mounts:
-            is_folder = mount.holds_files and mount.point != _ROOT_PATH and mount.point.is_dir()
-            if is_folder and not self.masks.hide(mount.point):
+            # Overlays below the root are the file systems of an engine's containers.
+            is_further_disk = mount.holds_files and mount.kind != "overlay"
+            if mount.point == _ROOT_PATH or not is_further_disk or self.masks.hide(mount.point):
+                continue
+            if mount.point.is_dir():
                 self._overlay(mount.point, optional=True)
 
     def _lay_out_folders(self) -> None:
@@ -203,16 +206,15 @@ def _escape(path: str) -> str:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder of ours whatever modes a trial has left in it."""
-
-    def retry(function: Any, path: str, error: Any) -> None:
-        with contextlib.suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            if not Path(path).is_symlink():
-                Path(path).chmod(0o700)
-            if Path(path).is_dir() and not Path(path).is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                Path(path).unlink()
-
-    shutil.rmtree(folder, onerror=retry)
+    """Remove a folder of ours whatever modes a trial, or the overlay itself, has left in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not os.path.lexists(folder):
+        return
+    folder.chmod(0o700)
+    for place, names, _ in os.walk(folder):
+        for name in names:  # before the walk goes on into them
+            inner = Path(place, name)
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):
+                    inner.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

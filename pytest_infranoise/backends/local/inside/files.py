@@ -49,16 +49,15 @@ def read_end(path: str, max_bytes: int) -> bytes | None:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None
-    with os.fdopen(opened, "rb", buffering=0) as file:
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        file.seek(max(0, status.st_size - max_bytes))
-        parts, left = [], max_bytes
-        while left > 0 and (part := file.read(min(left, _BLOCK_BYTES))):
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    os.lseek(opened, max(0, status.st_size - max_bytes), os.SEEK_SET)
+    parts, left = [], max_bytes
+    while left > 0 and (part := os.read(opened, min(left, _BLOCK_BYTES))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _copy_folder(source: int, target: int, *, keep_links: bool, mode_mask: int) -> None:

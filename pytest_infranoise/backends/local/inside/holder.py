@@ -275,7 +275,7 @@ def _stage(name: str, connection: socket.socket) -> Iterator[None]:
 def _describe(problem: BaseException) -> dict[str, Any]:
     if not isinstance(problem, OSError):
         return {"errno": None, "error": repr(problem)}
-    name = "" if problem.filename is None else f": {os.fsdecode(problem.filename)}"
+    name = "" if problem.filename is None else f": {problem.filename}"
     return {"errno": problem.errno, "error": f"{problem.strerror}{name}"}
 
 
