@@ -57,6 +57,7 @@ class StudyKeeper:
         runtime.resolve()
         if not runtime.settings.dry_run:
             runtime.prepare_images(self._progress)
+            self.recorder.start()
 
     def expect(self, number: int, session: pytest.Session | None) -> None:
         """Note how many trials were selected; from now on signals are ours."""

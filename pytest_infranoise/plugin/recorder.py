@@ -77,6 +77,14 @@ class StudyRecorder:
             directory=self.runtime.settings.study_directory,
         )
 
+    def start(self) -> None:
+        """Make the study's folder before the first trial, so that it is known to be writable.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        self._require_writer()
+
     def take(self, report: pytest.TestReport) -> None:
         """Note one report; write its trial's record if this was the last of it."""
         when: str = report.when  # xdist invents "???" for the item of a worker that died
@@ -99,8 +107,13 @@ class StudyRecorder:
     def finish(self, **results: Any) -> None:
         """Write what is left and the end of the manifest; problems are noted, not raised."""
         self.flush()
-        if self._writer is not None:
+        if self._writer is None:
+            return
+        if self.records:
             self._attempt(lambda: self._require_writer().finish(**results))
+        else:
+            self._writer.discard()
+            self._writer = None
 
     def _write_pending(self, nodeid: str) -> None:
         record = self._pending.pop(nodeid, None)

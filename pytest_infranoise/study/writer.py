@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,6 +136,16 @@ class StudyWriter:
             ) from error
         finally:
             self.close()
+
+    def discard(self) -> None:
+        """Close and remove a study without any record; one that holds records is only closed."""
+        self.close()
+        journal, manifest = self.directory / JOURNAL_NAME, self.directory / MANIFEST_NAME
+        with suppress(OSError):  # not empty: somebody else keeps something here
+            if journal.stat().st_size == 0:
+                journal.unlink()
+                manifest.unlink()
+                self.directory.rmdir()
 
     def close(self) -> None:
         """Close the journal as it is."""

@@ -129,3 +129,21 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
     for option in OPTIONS:
         assert f"{option.flag}" in text
         assert f"{option.dest} (" in text
+
+
+def test_a_study_folder_that_cannot_be_written(one_bench: Bench) -> None:
+    one_bench.task("calm")
+    (one_bench.path / "file").write_text("")
+    refused(
+        one_bench,
+        "--infra-multipliers=1",
+        "--infra-study=file/mine",
+        pattern="--infra-study: *file/mine*",
+    )
+
+
+def test_a_run_without_any_trial_leaves_no_study(one_bench: Bench) -> None:
+    one_bench.task("calm")
+    result = one_bench.run("--infra-multipliers=1", "-k", "nothing")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert not one_bench.studies()
