@@ -9,12 +9,12 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import missing_engine
+from local_engine import open_local_backend
 from sandboxes import allocation, make_task, request_for
 
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.backends.local import LocalBackend
-from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
+from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Ending
 from pytest_infranoise.model.task import ImageSource
 from pytest_infranoise.units import MIB
@@ -34,20 +34,13 @@ def output(sandbox: Sandbox, script: str, **options: Any) -> str:
     return result.output
 
 
-def open_backend(**options: Any) -> LocalBackend:
-    try:
-        return LocalBackend(**options)
-    except BackendUnavailableError as error:
-        missing_engine("local", error)
-
-
 @pytest.fixture(scope="module", params=["as root", "as user"])
 def local(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
     """The backend with each of its two ways to make a view."""
     as_user = request.param == "as user"
     if os.geteuid() != 0 and not as_user:
         pytest.skip("needs root")
-    backend = open_backend(as_user=as_user)
+    backend = open_local_backend(as_user=as_user)
     yield backend
     backend.close()
 

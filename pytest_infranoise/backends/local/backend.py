@@ -36,6 +36,7 @@ _ALL_USERS = 2**32 - 1
 _PASSED_ON = re.compile(r"PATH|LANG|LANGUAGE|LC_\w+|TZ")
 _DEFAULT_WORKDIR = "/app"
 _HOST = "host"
+_NAMESPACE_STAGES = ("user namespace", "namespaces")
 _OWN_STUDY = "pytest-infranoise-probe"
 
 
@@ -62,7 +63,7 @@ class LocalBackend:
         self._as_user = not _is_administrator() if as_user is None else as_user
         self._prepared: dict[tuple[Path, str], _Prepared] = {}
         self._parent: CgroupParent | None = None
-        self._run = RunFolder(choose_base())
+        self._run = RunFolder(self._choose_base())
         try:
             self._parent = find_parent() if use_cgroups else None
             self._probe()
@@ -70,6 +71,24 @@ class LocalBackend:
             self.close()
             raise
         self._info = self._describe()
+
+    def _choose_base(self) -> Path:
+        try:
+            return choose_base()
+        except BackendUnavailableError:
+            # A folder elsewhere would not help where namespaces are missing as well.
+            self._require_namespaces()
+            raise
+
+    def _require_namespaces(self) -> None:
+        channel = Channel()
+        try:
+            channel.begin(Plan(self._namespaces(True), Path("/"), "", [], ()))
+        except HolderStartError as error:
+            if error.stage in _NAMESPACE_STAGES:
+                raise BackendUnavailableError(_explain(error, self._as_user)) from error
+        finally:
+            channel.end()
 
     def _probe(self) -> None:
         """Open a sandbox once, since only that tells whether this host allows it."""

@@ -187,10 +187,12 @@ class FilePlan:
         status = source.lstat()
         if stat.S_ISDIR(status.st_mode):
             place.mkdir(exist_ok=True)
-        elif stat.S_ISLNK(status.st_mode):
-            place.symlink_to(source.readlink())
         else:
-            shutil.copyfile(source, place)
+            place.unlink(missing_ok=True)
+            if stat.S_ISLNK(status.st_mode):
+                place.symlink_to(source.readlink())
+            else:
+                shutil.copyfile(source, place)
         if os.geteuid() == 0:
             os.chown(place, status.st_uid, status.st_gid, follow_symlinks=False)
         if not stat.S_ISLNK(status.st_mode):
