@@ -158,3 +158,18 @@ def test_works_without_other_plugins(one_bench: Bench, plugin: str) -> None:
     one_bench.task("calm")
     assert one_bench.run("--infra-multipliers=1", "-p", plugin).ret == 0
     assert len(one_bench.records()) == 1
+
+
+def test_a_container_removed_from_outside_is_an_infra_error(
+    one_bench: Bench, docker_backend: Any
+) -> None:
+    one_bench.task("removed-one", "sleep 20")
+    process = one_bench.start("--infra-multipliers=1", "-n0")
+    study = wait_until(lambda: _study_of_containers(docker_backend, "removed-one"))
+    time.sleep(1)
+    (container,) = _containers(docker_backend, study)
+    docker_backend.client.api.remove_container(container["Id"], force=True)
+    output, _ = process.communicate(timeout=60)
+    (record,) = one_bench.records()
+    assert (record["outcome"], record["cause"]) == ("infra_error", "sandbox_lost"), output
+    assert record["oom_kills"] is None

@@ -1,0 +1,303 @@
+"""The precedence of outcomes, rule by rule, and what holds for all evidence."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_infranoise.model.outcome import (
+    Cause,
+    Ending,
+    Evidence,
+    Outcome,
+    Phase,
+    PhaseEvidence,
+    Verdict,
+    classify,
+    increase,
+)
+
+PASSED = Verdict(passed=True, score=1.0)
+FAILED = Verdict(score=0.0)
+NO_REWARD = Verdict(problem=Cause.REWARD_MISSING, detail="none")
+
+
+def phase(name: Phase, ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
+    facts.setdefault("oom_kills", 0)
+    facts.setdefault("exit_code", 0)
+    return PhaseEvidence(name, ending, **facts)
+
+
+SETUP = phase(Phase.SETUP)
+AGENT = phase(Phase.AGENT)
+VERIFY = phase(Phase.VERIFY)
+# Our own kill: the counter rose and our own limit was reached.
+KILLED = {"oom_kills": 1, "limit_reached": True}
+
+
+def agent(ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
+    return phase(Phase.AGENT, ending, **facts)
+
+
+def verify(ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
+    return phase(Phase.VERIFY, ending, **facts)
+
+
+OOM, INFRA = Outcome.OOM, Outcome.INFRA_ERROR
+
+CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause | None]] = [
+    # 1. passed, whatever else happened
+    ("plain pass", [SETUP, AGENT, VERIFY], PASSED, True, Outcome.PASSED, None),
+    ("passed after a kill", [agent(**KILLED), VERIFY], PASSED, True, Outcome.PASSED, None),
+    ("passed late", [agent(Ending.DEADLINE), VERIFY], PASSED, True, Outcome.PASSED, None),
+    (
+        "passed, then the sandbox was lost in teardown",
+        [AGENT, VERIFY, phase(Phase.TEARDOWN, Ending.ERROR)],
+        PASSED,
+        True,
+        Outcome.PASSED,
+        None,
+    ),
+    # 2. the provider
+    (
+        "no container",
+        [phase(Phase.SETUP, Ending.ERROR, error_cause=Cause.SANDBOX_START)],
+        None,
+        True,
+        INFRA,
+        Cause.SANDBOX_START,
+    ),
+    ("container removed", [agent(Ending.LOST)], None, True, INFRA, Cause.SANDBOX_LOST),
+    (
+        "engine died",
+        [agent(Ending.ERROR, error_cause=Cause.ENGINE)],
+        None,
+        True,
+        INFRA,
+        Cause.ENGINE,
+    ),
+    (
+        "engine died after a kill that the agent survived",
+        [agent(Ending.ERROR, error_cause=Cause.ENGINE, **KILLED)],
+        None,
+        True,
+        INFRA,
+        Cause.ENGINE,
+    ),
+    ("an error nobody named", [agent(Ending.ERROR)], None, True, INFRA, Cause.HARNESS),
+    (
+        "an error in teardown does not matter",
+        [AGENT, VERIFY, phase(Phase.TEARDOWN, Ending.ERROR)],
+        FAILED,
+        True,
+        Outcome.FAILED,
+        None,
+    ),
+    (
+        "killed, but not at our threshold",
+        [agent(exit_code=137, oom_kills=1, limit_reached=False), VERIFY],
+        FAILED,
+        True,
+        INFRA,
+        Cause.HOST_MEMORY,
+    ),
+    (
+        "killed while uncapped",
+        [agent(exit_code=137, oom_kills=1, limit_reached=False), VERIFY],
+        FAILED,
+        False,
+        INFRA,
+        Cause.HOST_MEMORY,
+    ),
+    (
+        "killed while uncapped, whatever the counters say of a limit",
+        [agent(exit_code=137, oom_kills=1, limit_reached=None), VERIFY],
+        FAILED,
+        False,
+        INFRA,
+        Cause.HOST_MEMORY,
+    ),
+    (
+        "killed, and nobody can say by whose limit",
+        [agent(exit_code=137, oom_kills=1, limit_reached=None), VERIFY],
+        FAILED,
+        True,
+        INFRA,
+        Cause.UNATTRIBUTED_KILL,
+    ),
+    # 3. what ended the agent phase
+    ("killed", [agent(exit_code=137, **KILLED), VERIFY], FAILED, True, OOM, Cause.ENDED_PHASE),
+    (
+        "the policy ended it",
+        [agent(Ending.OOM_POLICY, **KILLED)],
+        FAILED,
+        True,
+        OOM,
+        Cause.ENDED_PHASE,
+    ),
+    (
+        "the kill took the holder along",
+        [agent(Ending.LOST, **KILLED)],
+        None,
+        True,
+        OOM,
+        Cause.ENDED_PHASE,
+    ),
+    ("deadline", [agent(Ending.DEADLINE), VERIFY], FAILED, True, Outcome.TIMEOUT, None),
+    (
+        "deadline after a kill",
+        [agent(Ending.DEADLINE, exit_code=None, **KILLED), VERIFY],
+        FAILED,
+        True,
+        Outcome.TIMEOUT,
+        None,
+    ),
+    (
+        "deadline, then a verifier without an answer",
+        [agent(Ending.DEADLINE), VERIFY],
+        NO_REWARD,
+        True,
+        Outcome.TIMEOUT,
+        None,
+    ),
+    # 4. and 5. verification
+    (
+        "verifier killed",
+        [AGENT, verify(exit_code=137, **KILLED)],
+        FAILED,
+        True,
+        OOM,
+        Cause.VERIFIER,
+    ),
+    ("verifier killed, no reward", [AGENT, verify(**KILLED)], NO_REWARD, True, OOM, Cause.VERIFIER),
+    (
+        "the harness's own step was killed",
+        [AGENT, verify(Ending.ERROR, error_cause=Cause.HARNESS, **KILLED)],
+        None,
+        True,
+        OOM,
+        Cause.VERIFIER,
+    ),
+    (
+        "verifier deadline",
+        [AGENT, verify(Ending.DEADLINE)],
+        NO_REWARD,
+        True,
+        INFRA,
+        Cause.VERIFIER_TIMEOUT,
+    ),
+    ("no reward", [AGENT, VERIFY], NO_REWARD, True, INFRA, Cause.REWARD_MISSING),
+    (
+        "no reward after a survived kill",
+        [agent(**KILLED), VERIFY],
+        NO_REWARD,
+        True,
+        INFRA,
+        Cause.REWARD_MISSING,
+    ),
+    # 6. and 7.
+    (
+        "survived, then failed",
+        [agent(exit_code=1, **KILLED), VERIFY],
+        FAILED,
+        True,
+        OOM,
+        Cause.SURVIVED_THEN_FAILED,
+    ),
+    ("plain failure", [SETUP, AGENT, VERIFY], FAILED, True, Outcome.FAILED, None),
+    ("137 by itself", [agent(exit_code=137), VERIFY], FAILED, True, Outcome.FAILED, None),
+    (
+        "137 with an unreadable counter proves nothing",
+        [agent(exit_code=137, oom_kills=None), VERIFY],
+        FAILED,
+        True,
+        Outcome.FAILED,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("phases", "verdict", "capped", "outcome", "cause"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_precedence(
+    phases: list[PhaseEvidence],
+    verdict: Verdict | None,
+    capped: bool,
+    outcome: Outcome,
+    cause: Cause | None,
+) -> None:
+    found = classify(Evidence(phases, verdict, memory_is_capped=capped))
+    assert (found.outcome, found.cause) == (outcome, cause)
+
+
+def test_every_cause_of_the_model_is_reachable_or_set_by_the_harness() -> None:
+    reached = {case[5] for case in CASES} - {None}
+    set_elsewhere = {
+        Cause.IMAGE,
+        Cause.WORKER_LOST,
+        Cause.REWARD_INVALID,
+        Cause.VERIFIER_BOOTSTRAP,
+    }
+    assert reached | set_elsewhere == set(Cause)
+
+
+facts = st.builds(
+    PhaseEvidence,
+    phase=st.sampled_from(Phase),
+    ending=st.sampled_from(Ending),
+    exit_code=st.sampled_from([None, 0, 1, 137]),
+    oom_kills=st.sampled_from([None, 0, 1, 5]),
+    limit_reached=st.sampled_from([None, False, True]),
+    error_cause=st.sampled_from([None, Cause.ENGINE, Cause.HARNESS, Cause.SANDBOX_LOST]),
+)
+evidence = st.builds(
+    Evidence,
+    phases=st.lists(facts, max_size=4, unique_by=lambda item: item.phase),
+    verdict=st.sampled_from([None, PASSED, FAILED, NO_REWARD]),
+    memory_is_capped=st.booleans(),
+)
+
+
+@given(evidence)
+def test_any_evidence_has_one_outcome_with_a_fitting_cause(item: Evidence) -> None:
+    found = classify(item)
+    ooms = {Cause.ENDED_PHASE, Cause.VERIFIER, Cause.SURVIVED_THEN_FAILED}
+    if found.outcome is Outcome.OOM:
+        assert found.cause in ooms
+    elif found.outcome is Outcome.INFRA_ERROR:
+        assert found.cause is not None
+        assert found.cause not in ooms
+    else:
+        assert found.cause is None
+
+
+@given(evidence)
+def test_a_pass_is_a_pass_and_nothing_else_is(item: Evidence) -> None:
+    passed = item.verdict is not None and item.verdict.passed
+    assert (classify(item).outcome is Outcome.PASSED) == passed
+
+
+@given(evidence)
+def test_an_uncapped_trial_is_never_an_oom_of_its_own(item: Evidence) -> None:
+    uncapped = Evidence(item.phases, item.verdict, memory_is_capped=False)
+    killed_by_policy = any(part.ending is Ending.OOM_POLICY for part in item.phases)
+    if not killed_by_policy:
+        assert classify(uncapped).outcome is not Outcome.OOM
+
+
+@given(evidence)
+def test_without_a_kill_there_is_no_oom(item: Evidence) -> None:
+    killed = any(part.oom_kills or part.ending is Ending.OOM_POLICY for part in item.phases)
+    if not killed:
+        assert classify(item).outcome is not Outcome.OOM
+
+
+def test_increase_is_unknown_where_a_reading_is() -> None:
+    for before, after in product((None, 0, 2), repeat=2):
+        expected = None if None in (before, after) else max(0, after - before)  # type: ignore[operator]
+        assert increase(before, after) == expected
