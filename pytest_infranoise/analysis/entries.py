@@ -55,12 +55,14 @@ class PublishedComparison:
     """Two published scores, unpaired.
 
     `ci95` takes a task's samples as one (the cautious answer, which decides), `ci95_independent`
-    all trials as independent (the least that sampling can be).
+    all trials as independent (the least that sampling can be). `half_width` is how far the
+    cautious interval reaches towards zero.
     """
 
     difference: float
     ci95: Interval
     ci95_independent: Interval
+    half_width: float
     band: float | None
     lead: Lead
     sceptical: bool
@@ -171,6 +173,7 @@ def compare_published(
         difference=difference,
         ci95=cautious,
         ci95_independent=newcombe(score_a, trials, score_b, trials),
+        half_width=half,
         band=band,
         lead=_lead(difference, half, band),
         sceptical=_sceptical(difference, band),

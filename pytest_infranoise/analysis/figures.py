@@ -48,7 +48,14 @@ def plural(number: int, noun: str) -> str:
 
 
 def listed(names: tuple[str, ...], at_most: int = 8) -> str:
-    """Return the first names, and how many more there are."""
-    shown = ", ".join(names[:at_most])
+    """Return the first names, and how many more there are.
+
+    Names are other people's text: what cannot be printed (control characters) shows as `?`.
+    """
+    shown = ", ".join(_printable(name) for name in names[:at_most])
     rest = len(names) - at_most
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in name)

@@ -1,0 +1,130 @@
+"""The sentences about a study that has not run, and about two entries held side by side."""
+
+from pytest_infranoise.analysis.entries import EntryComparison, Lead, PublishedComparison
+from pytest_infranoise.analysis.figures import p_value, percent, plural, points, span
+from pytest_infranoise.analysis.planning import Design, Plan, plan, plan_row
+from pytest_infranoise.statistics.paired import Paired
+
+SCEPTICISM = (
+    "a lead below 3 points deserves scepticism until the resource configuration is documented "
+    "and matched"
+)
+
+_LEADS = {
+    Lead.BEYOND_BOTH: "larger than sampling noise and infrastructure noise together",
+    Lead.BEYOND_SAMPLING: "larger than sampling noise only, not than infrastructure noise on top",
+    Lead.WITHIN_SAMPLING: "not larger than sampling noise",
+    Lead.BEYOND_SAMPLING_BAND_UNKNOWN: (
+        "larger than sampling noise; the infrastructure noise is unknown"
+    ),
+    Lead.UNDEFINED: "undecided: fewer than two common tasks",
+}
+
+
+def design_line(design: Design, samples: int) -> str:
+    """Return in one line what a design can detect, before a single trial runs.
+
+    Raises:
+        UsageError: Fewer than two tasks or sets, or no sample.
+    """
+    needed = plan(design, (samples,)).samples_for_equivalence
+    row = plan_row(design, samples)
+    margin = f"+-{100 * design.margin:.3g} points"
+    settled = (
+        f"equivalence within {margin} needs about {plural(needed, 'sample')} per task"
+        if needed is not None
+        else f"equivalence within {margin} needs more tasks"
+    )
+    return (
+        f"{plural(design.n_tasks, 'task')} x {plural(samples, 'sample')}: detects changes of "
+        f"{100 * row.detectable:.1f} points or more with 80% power; {settled}{_assumed(design)}"
+    )
+
+
+def plan_lines(result: Plan) -> list[str]:
+    """Return a plan as a table and two sentences."""
+    design = result.design
+    with_hours = design.seconds_per_trial is not None
+    with_cost = design.cost_per_trial is not None
+    head = "samples  trials  detects, points  equivalence, points"
+    head += "     hours" if with_hours else ""
+    head += "        cost" if with_cost else ""
+    lines = [head]
+    for row in result.rows:
+        line = (
+            f"{row.samples:>7}  {row.trials:>6}  {100 * row.detectable:>15.1f}  "
+            f"{100 * row.margin_shown:>19.1f}"
+        )
+        line += f"  {row.hours:>8.1f}" if row.hours is not None else ""
+        line += f"  {row.cost:>10.2f}" if row.cost is not None else ""
+        lines.append(line)
+    lines.append(
+        f"a true change of {100 * design.effect:.3g} points: "
+        + _needed(result.samples_for_difference)
+    )
+    lines.append(
+        f"equal sets shown equivalent within +-{100 * design.margin:.3g} points: "
+        + _needed(result.samples_for_equivalence)
+    )
+    lines.append(f"80% power, tests at 5%, paired by task{_assumed(design)}")
+    return lines
+
+
+def _needed(samples: int | None) -> str:
+    if samples is None:
+        return "needs more tasks, more samples cannot help"
+    return f"about {plural(samples, 'sample')} per task and set"
+
+
+def _assumed(design: Design) -> str:
+    if design.variances.assumed:
+        return f" (trial variance {design.variances.trial:.2g} assumed)"
+    return f" (trial variance {design.variances.trial:.2g} measured)"
+
+
+def entry_lines(item: EntryComparison, names: tuple[str, str]) -> list[str]:
+    """Return how two entries compare, A and B by name."""
+    contrast, (a, b) = item.contrast, names
+    if contrast.difference is None or contrast.value is None or contrast.baseline_value is None:
+        return [f"{a} at {item.set_a}, {b} at {item.set_b}: no task ran in both"]
+    text = (
+        f"{a} {percent(contrast.baseline_value)} at {item.set_a}, {b} {percent(contrast.value)} at "
+        f"{item.set_b}: {points(contrast.difference)} points"
+    )
+    if contrast.ci95 is not None:
+        text += f" (95% CI {span(contrast.ci95)})"
+    if contrast.p_value is not None:
+        text += f", {p_value(contrast.p_value)}"
+    text += f", {plural(contrast.n_tasks, 'task')}, paired by task"
+    return [text, *_lead_lines(item.lead, item.half_width, item.band, item.sceptical)]
+
+
+def published_lines(item: PublishedComparison, n_tasks: int) -> list[str]:
+    """Return how two published scores compare."""
+    return [
+        f"{points(item.difference)} points, unpaired (95% CI {span(item.ci95)} with "
+        f"{plural(n_tasks, 'task')}; {span(item.ci95_independent)} if all trials were independent)",
+        *_lead_lines(item.lead, item.half_width, item.band, item.sceptical),
+    ]
+
+
+def _lead_lines(
+    lead: Lead, half_width: float | None, band: float | None, sceptical: bool
+) -> list[str]:
+    if half_width is None:
+        return [f"the difference is {_LEADS[lead]}"]
+    held = f"sampling +-{100 * half_width:.1f}"
+    if band is not None:
+        held += f", infrastructure {100 * abs(band):.1f} on top"
+    lines = [f"the difference is {_LEADS[lead]} ({held} points)"]
+    return [*lines, SCEPTICISM] if sceptical else lines
+
+
+def interaction_line(result: Paired) -> str:
+    """Return whether a lead depends on the parameter set."""
+    interval = "" if result.ci95 is None else f" (95% CI {span(result.ci95)})"
+    return (
+        f"difference of the two lifts {points(result.difference)} points{interval}, "
+        f"{p_value(result.p_value)}, "
+        f"{plural(result.n_tasks, 'task')}"
+    )
