@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 SEGMENTS = 5
-RESAMPLES = 9_999
+RESAMPLES = 1_999
 _SEED = 20_260_103
-_CELLS = 20_000_000
+_CELLS = 4_000_000
 _TIE_TOLERANCE = 1e-9
 
 FloatArray = NDArray[np.float64]
