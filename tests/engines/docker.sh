@@ -6,7 +6,10 @@
 #                         prints the line that points a shell at it (export DOCKER_HOST=...)
 #   docker.sh stop DIR    ends that one, by its pid file, and unmounts what it left
 #
-# Needs root. Uses the default bridge: a second dockerd beside another shares docker0.
+# Needs root. Uses the default bridge. Where another dockerd has made docker0 and its rules (and may
+# still run), both stay as they are: a second dockerd would flush the first one's chains at its start,
+# and with --bridge=none delete docker0. Ours then takes its addresses from the network's upper half.
+# Docker leaves docker0 and its rules behind when it stops; so does this.
 set -eu
 
 usage() {
@@ -32,10 +35,30 @@ install_engine() {
     missing=
     command -v dockerd >/dev/null 2>&1 && command -v docker >/dev/null 2>&1 || missing=docker.io
     command -v iptables >/dev/null 2>&1 || missing="$missing iptables"
+    command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
     [ -z "$missing" ] && return
-    # shellcheck disable=SC2086 # two package names
+    # shellcheck disable=SC2086 # package names
     apt-get install -y --no-install-recommends $missing >&2 ||
         { apt-get update >&2 && apt-get install -y --no-install-recommends $missing >&2; }
+}
+
+bridge_network() { ip -4 -o addr show dev docker0 2>/dev/null | awk '{ print $4; exit }'; }
+
+upper_half() {
+    # 172.17.0.1/16 -> 172.17.128.0/17
+    IFS=./ read -r a b c d bits <<END
+$1
+END
+    shift_by=$((32 - bits))
+    start=$((((a << 24 | b << 16 | c << 8 | d) >> shift_by << shift_by) | 1 << (shift_by - 1)))
+    echo "$((start >> 24)).$((start >> 16 & 255)).$((start >> 8 & 255)).$((start & 255))/$((bits + 1))"
+}
+
+network_flags() {
+    network=$(bridge_network)
+    # Without docker0 or without its rules, dockerd makes both by itself.
+    iptables -t nat -S POSTROUTING 2>/dev/null | grep -q -- '! -o docker0 -j MASQUERADE' || return 0
+    [ -z "$network" ] || echo "--iptables=false --fixed-cidr=$(upper_half "$network")"
 }
 
 start() {
@@ -45,7 +68,8 @@ start() {
     fi
     install_engine
     # Debian starts its own service on install where there is an init; ours is apart from it.
-    setsid dockerd --data-root "$DIR/data" --exec-root "$DIR/exec" --pidfile "$DIR/docker.pid" \
+    # shellcheck disable=SC2046 # flags
+    setsid dockerd $(network_flags) --data-root "$DIR/data" --exec-root "$DIR/exec" --pidfile "$DIR/docker.pid" \
         -H "$SOCKET" >"$DIR/dockerd.log" 2>&1 </dev/null &
     tries=0
     until answers; do
