@@ -19,6 +19,7 @@ _FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024**4}
 _SIZE = re.compile(
     r"(?P<number>\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*(?:(?P<prefix>[KMGT])I?)?B?", re.ASCII
 )
+_POINTS = re.compile(r"(?P<number>\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})\s*(?P<unit>pp|%)?", re.ASCII)
 
 
 def parse_size(value: str | int | float, *, where: str) -> int:
@@ -57,6 +58,27 @@ def parse_seconds(value: str | int | float, *, where: str) -> float:
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"{where}: {value!r} is not a number of seconds; write for example 600")
     return seconds
+
+
+def parse_points(text: str, *, where: str) -> float:
+    """Return a proportion between 0 and 1: `2pp`, `2%` and `0.02` are the same.
+
+    A bare number from 1 upwards is refused, since it may mean points as well as a proportion.
+    `where` names the option for the `UsageError`.
+
+    >>> parse_points("2pp", where="--margin") == parse_points("0.02", where="--margin")
+    True
+    """
+    match = _POINTS.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(f"{where}: {text!r} is no difference of rates; write 3pp, 3% or 0.03")
+    value = Fraction(match["number"]) / (100 if match["unit"] else 1)
+    if match["unit"] is None and value >= 1:
+        number = match["number"]
+        raise UsageError(f"{where}: {text!r} may mean points or a proportion; write {number}pp")
+    if not 0 < value < 1:
+        raise UsageError(f"{where}: {text!r} is not between 0 and 100 points")
+    return float(value)
 
 
 def format_size(size_bytes: int | None) -> str:

@@ -76,7 +76,8 @@ class TrialRecord:
     `*_guarantee_*` and `*_limit_*` are what the trial was given after the engine's own bounds;
     `requested` holds what the parameter set asked for and `effective` what was read back from the
     kernel or engine, each with its source. `trials_beside` is how many other guarantees were open
-    on the host when this one was admitted.
+    on the host when this one was admitted. Place, seed, time and worker are None where the trial is
+    known by its outcome alone (imported counts).
     """
 
     study: str
@@ -84,14 +85,14 @@ class TrialRecord:
     parameter_set: str
     sample: int
     attempt: int
-    block: int
-    position: int
-    seed: int
+    block: int | None
+    position: int | None
+    seed: int | None
     outcome: Outcome
     cause: Cause | None
     detail: str | None
-    started_at: str
-    worker: str
+    started_at: str | None
+    worker: str | None
     score: float | None = None
     oom_kills: int | None = None
     memory_guarantee_bytes: int | None = None

@@ -10,6 +10,8 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.statistics.intervals import Interval
+from pytest_infranoise.study.imported import COUNTS
+from pytest_infranoise.study.store import Manifest
 
 _OUTCOMES = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.OOM, Outcome.INFRA_ERROR)
 
@@ -33,27 +35,62 @@ def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
 
 
 def _what_ran(view: StudyView) -> Iterator[Line]:
-    manifest, analysis = view.manifest, view.analysis
-    sets = len(analysis.sets)
-    agent = one_line(str(manifest["agent"].get("name", "unknown")), 60)
-    order = str(manifest["order"])
+    analysis = view.analysis
     parts = [
-        f"{plural(analysis.n_tasks, 'task')} x {plural(sets, 'parameter set')} x "
-        f"{plural(manifest['samples'], 'sample')}",
-        f'agent "{agent}"',
-        order if order == "interleaved" else f"{order} (one parameter set after another)",
+        f"{plural(analysis.n_tasks, 'task')} x {plural(len(analysis.sets), 'parameter set')} x "
+        f"{_samples(view)}",
+        _agent_words(view.manifest),
+        _order_words(view.manifest),
     ]
     yield Line(", ".join(parts))
-    planned = "unknown" if view.planned is None else str(view.planned)
-    yield Line(f"{engine_words(manifest)}, {analysis.n_trials} of {planned} trials")
+    planned = "" if view.planned is None else f" of {view.planned}"
+    yield Line(f"{engine_words(view.manifest)}, {analysis.n_trials}{planned} trials")
+    if view.is_growing:
+        yield Line(
+            "the study has not ended: figures so far; p-values of repeated looks are nominal",
+            "warn",
+        )
+
+
+def _samples(view: StudyView) -> str:
+    """Return the samples that were planned, else those that ran."""
+    planned = view.manifest.get("samples")
+    low, high = view.analysis.samples
+    if isinstance(planned, int):
+        return plural(planned, "sample")
+    return plural(high, "sample") if low == high else f"{low} to {high} samples"
+
+
+def _agent_words(manifest: Mapping[str, Any]) -> str:
+    name = Manifest(manifest).agent.get("name")
+    return "agent unknown" if name is None else f'agent "{one_line(str(name), 60)}"'
+
+
+def _order_words(manifest: Mapping[str, Any]) -> str:
+    order = manifest.get("order")
+    if order is None:
+        return "order unknown"
+    word = one_line(str(order), 20)
+    return word if word == "interleaved" else f"{word} (one parameter set after another)"
 
 
 def engine_words(manifest: Mapping[str, Any]) -> str:
     """Return backend, engine version, cgroup version and enforcement method in words."""
-    engine = manifest["backend"]
-    version = engine["cgroup_version"]
-    cgroup = "no cgroup" if version is None else f"cgroup v{version}"
-    return f"{engine['engine']}, {cgroup}, {engine['enforcement']}, oom policy process"
+    source, engine = manifest.get("source"), Manifest(manifest).backend
+    if isinstance(source, Mapping) and source.get("kind") == COUNTS:
+        return f"imported counts ({one_line(str(source.get('file')), 60)})"
+    if not engine:
+        return "engine unknown"
+    cgroup = "no cgroup" if engine.get("cgroup_version", "") is None else "cgroup unknown"
+    if engine.get("cgroup_version"):
+        cgroup = f"cgroup v{engine['cgroup_version']}"
+    parts = (
+        engine.get("engine") or "engine unknown",
+        cgroup,
+        engine.get("enforcement") or "enforcement unknown",
+        "oom policy process",
+    )
+    return ", ".join(one_line(str(part), 60) for part in parts)
 
 
 def _set_table(analysis: Analysis) -> list[Line]:

@@ -1,17 +1,19 @@
 """A study made ready to be shown: its manifest, its outcomes, their analysis."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from pytest_infranoise.analysis import Analysis, AnalysisSettings, analyse
+from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
-from pytest_infranoise.study.store import Study, table_of
+from pytest_infranoise.study.store import Manifest, Study, table_of
 
 REFERENCE_AGENTS = ("oracle", "nop")
 
@@ -21,7 +23,7 @@ class StudyView:
     """What a report says of a study.
 
     `planned` is how many trials were selected, None if unknown; `directory` where the study was
-    written, None if nowhere.
+    written, None if nowhere; `is_growing` whether it was read from a disk before it had ended.
     """
 
     manifest: Mapping[str, Any]
@@ -29,6 +31,7 @@ class StudyView:
     analysis: Analysis
     planned: int | None = None
     directory: str | None = None
+    is_growing: bool = False
 
     @cached_property
     def outcomes_by_task(self) -> dict[str, dict[str, Counter[Outcome]]]:
@@ -45,11 +48,27 @@ class StudyView:
         return counts
 
 
-def view_study(study: Study, **choices: Any) -> StudyView:
-    """Return the view of a study on disk; `choices` are fields of `AnalysisSettings`."""
+def view_study(study: Study, *, baseline: str | None = None, **choices: Any) -> StudyView:
+    """Return the view of a study on disk.
+
+    Args:
+        study: The study, finished or not.
+        baseline: The set that the others are compared with; None is the study's own.
+        choices: Fields of `AnalysisSettings`.
+
+    Raises:
+        UsageError: The study cannot be read, or a choice names none of its parameter sets.
+    """
     data = study.manifest.data
     planned = data.get("planned_trials")
-    return _view(data, study.table(), planned, str(study.directory), choices)
+    return StudyView(
+        data,
+        table := study.table(),
+        _analysis(data, table, baseline, choices),
+        planned if isinstance(planned, int) else None,
+        str(study.directory),
+        not study.manifest.is_finished,
+    )
 
 
 def view_records(
@@ -60,53 +79,73 @@ def view_records(
     directory: str | None = None,
 ) -> StudyView:
     """Return the view of records in memory, whatever became of the disk."""
-    return _view(manifest, table_of(records, manifest), planned, directory, {})
+    table = table_of(records, manifest)
+    return StudyView(manifest, table, _analysis(manifest, table, None, {}), planned, directory)
 
 
-def _view(
+def _analysis(
     manifest: Mapping[str, Any],
     table: OutcomeTable,
-    planned: int | None,
-    directory: str | None,
+    baseline: str | None,
     choices: Mapping[str, Any],
-) -> StudyView:
-    analysis = analyse(
-        table, sets=parameter_sets(manifest), settings=analysis_settings(manifest, choices)
+) -> Analysis:
+    chosen = Manifest(manifest).baseline if baseline is None else baseline
+    return analyse(
+        table,
+        sets=parameter_sets(manifest),
+        baseline=chosen,
+        settings=analysis_settings(manifest, choices, baseline=chosen),
     )
-    return StudyView(manifest, table, analysis, planned, directory)
 
 
 def parameter_sets(manifest: Mapping[str, Any]) -> list[ParameterSet]:
-    """Return the parameter sets that a manifest describes."""
+    """Return the parameter sets that a manifest describes; of some it may know the id alone.
 
-    def multiplier(value: float | None) -> Multiplier:
-        return Multiplier(None if value is None else Fraction(str(value)))
-
+    Raises:
+        UsageError: a multiplier is none.
+    """
     return [
         ParameterSet(
-            item["id"],
-            multiplier(item["memory_multiplier"]),
-            multiplier(item["cpu_multiplier"]),
-            multiplier(item["timeout_multiplier"]),
+            str(item["id"]),
+            *(
+                _multiplier(item, f"{dimension}_multiplier")
+                for dimension in ("memory", "cpu", "timeout")
+            ),
         )
         for item in manifest["parameter_sets"]
         if "memory_multiplier" in item
     ]
 
 
+def _multiplier(item: Mapping[str, Any], name: str) -> Multiplier:
+    value = item.get(name, 1)
+    if value is None:
+        return Multiplier(None)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise UsageError(f"manifest: parameter set {item['id']}: {name} {value!r} is no multiplier")
+    return Multiplier(Fraction(str(value)))
+
+
 def analysis_settings(
-    manifest: Mapping[str, Any], choices: Mapping[str, Any] | None = None
+    manifest: Mapping[str, Any],
+    choices: Mapping[str, Any] | None = None,
+    *,
+    baseline: str | None = None,
 ) -> AnalysisSettings:
     """Return the settings that follow from how a study was run, with the reader's choices."""
-    baseline = manifest.get("baseline")
-    equal = [set(pair) for pair in manifest.get("equal_sets", ()) if baseline in pair]
-    engine = manifest.get("backend") or {}
-    enforcement = engine.get("enforcement")
+    facts = Manifest(manifest)
+    engine, order = facts.backend, manifest.get("order")
     derived: dict[str, Any] = {
-        "fit_only": manifest.get("agent", {}).get("name") in REFERENCE_AGENTS,
-        "same_as_baseline": frozenset().union(*equal) - {baseline},
-        "interleaved": manifest.get("order") == "interleaved" if "order" in manifest else None,
-        "engine": f"{engine['engine']}, {enforcement}" if engine else None,
-        "engine_is_isolating": engine.get("backend") != "local" and enforcement != "watchdog",
+        "fit_only": facts.agent.get("name") in REFERENCE_AGENTS,
+        "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
+        "interleaved": None if order is None else order == "interleaved",
+        "engine": f"{engine.get('engine')}, {engine.get('enforcement')}" if engine else None,
+        "engine_is_isolating": engine.get("backend") != "local"
+        and engine.get("enforcement") != "watchdog",
     }
     return AnalysisSettings(**{**derived, **(choices or {})})
+
+
+def _equal_to(baseline: str | None, equal_sets: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Return the sets whose effective limits are the baseline's."""
+    return frozenset(name for pair in equal_sets if baseline in pair for name in pair) - {baseline}

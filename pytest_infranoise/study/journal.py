@@ -9,8 +9,9 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from pytest_infranoise.errors import InfranoiseError, UsageError
 
 JOURNAL_NAME = "trials.jsonl"
 _CHUNK_BYTES = 1 << 16
+_CHUNK_LINES = 4096
 
 
 class JournalError(InfranoiseError):
@@ -98,6 +100,30 @@ class Journal:
         self._waiting.append(encode_line(record))
         self.retry()
 
+    def extend(self, lines: Iterable[bytes]) -> None:
+        """Write lines of `encode_line`, all or none, and wait for the disk once.
+
+        Raises:
+            JournalError: they could not be written; the file is as it was.
+        """
+        before, remaining = self._size, iter(lines)
+        try:
+            while chunk := b"".join(islice(remaining, _CHUNK_LINES)):
+                self._put(chunk)
+            os.fdatasync(self._file)
+        except BaseException as error:
+            os.ftruncate(self._file, before)
+            self._size = before
+            if isinstance(error, OSError):
+                raise JournalError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise
+
+    def _put(self, text: bytes) -> None:
+        written = 0
+        while written < len(text):
+            written += os.pwrite(self._file, text[written:], self._size + written)
+        self._size += len(text)
+
     def retry(self) -> None:
         """Write the records that could not be written yet.
 
@@ -168,7 +194,7 @@ def is_record(line: bytes) -> bool:
     """Whether a line is one whole JSON object."""
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

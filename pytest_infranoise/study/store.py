@@ -167,7 +167,7 @@ class Study:
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._refusal(number, error) from error
         if not isinstance(record, dict):
             raise UsageError(f"{self.journal}:{number}: not a JSON object")
@@ -194,7 +194,7 @@ def load_study(path: Path) -> Study:
         raise UsageError(f"{path}: no study here, since there is no {MANIFEST_NAME}") from None
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: not JSON: {error}") from error
     if not isinstance(data, dict):
         raise UsageError(f"{file}: not a JSON object")
@@ -254,7 +254,8 @@ def _add(
     table.parameter_set.append(parameter_set)
     table.sample.append(sample)
     table.attempt.append(attempt)
-    table.block.append(record["block"])
+    block = record["block"]
+    table.block.append(UNKNOWN if block is None else block)
     table.outcome.append(_code(_OUTCOME_CODES, "outcome", record))
     table.cause.append(_code(_CAUSE_CODES, "cause", record))
     kills = record["oom_kills"]

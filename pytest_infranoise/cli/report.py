@@ -1,0 +1,77 @@
+"""`infranoise report`: what a study shows."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from pytest_infranoise.cli.exits import Exit
+from pytest_infranoise.cli.output import print_json, print_lines
+from pytest_infranoise.cli.values import points
+
+_CHOICES = (
+    "alpha",
+    "margin",
+    "dimension",
+    "timeouts_are_infra",
+    "accept_engine",
+    "floor",
+    "ceiling",
+)
+"""Options that are fields of `AnalysisSettings`; what is not given is left to its default."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Print what pytest's summary of a study prints. A study that is still running, or whose "
+        "machine died, is read as far as it goes."
+    )
+    parser.epilog = """\
+points are written 3pp, 3% or 0.03
+
+example:
+  infranoise report .infranoise/2026-12-01T10-22-31Z-5f3a --margin 2pp
+"""
+    add = parser.add_argument
+    add("study", metavar="STUDY", type=Path, help="the study's folder")
+    add("--format", choices=("text", "json"), default="text", help="default: text")
+    add("-v", "--verbose", action="count", default=0, help="per task, sensitivity; -vv: methods")
+    add("-q", "--quiet", action="count", default=0, help="the verdict alone")
+    add("--baseline", metavar="SET", help="the set that others are compared with")
+    add("--margin", metavar="POINTS", type=points("--margin"), help="what does not matter: 3pp")
+    add("--alpha", metavar="RATE", type=points("--alpha"), help="error rate of a claim: 0.05")
+    add(
+        "--dimension",
+        choices=("memory", "cpu", "timeout"),
+        help="the dimension that trend and recommendation follow in a cross product",
+    )
+    add(
+        "--timeouts-are-infra",
+        action="store_true",
+        default=None,
+        help="count timeouts as infra errors, not as failures of the agent",
+    )
+    add(
+        "--accept-engine",
+        action="store_true",
+        default=None,
+        help="accept a recommendation measured by the local backend or the watchdog",
+    )
+    add("--floor", metavar="SET", help="lower end of the declared noise band")
+    add("--ceiling", metavar="SET", help="upper end of the declared noise band")
+
+
+def run(arguments: Namespace) -> int:
+    """Print the report."""
+    from pytest_infranoise.report.terminal import summary_lines
+    from pytest_infranoise.report.view import view_study
+    from pytest_infranoise.study.store import load_study
+
+    given = {name: getattr(arguments, name) for name in _CHOICES}
+    choices = {name: value for name, value in given.items() if value is not None}
+    view = view_study(load_study(arguments.study), baseline=arguments.baseline, **choices)
+    if arguments.format == "json":
+        print_json(view.analysis.to_json())
+    else:
+        verbosity = arguments.verbose - arguments.quiet
+        print_lines(summary_lines(view, verbosity=verbosity))
+    return Exit.FINE
