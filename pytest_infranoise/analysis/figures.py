@@ -42,6 +42,11 @@ def _relation(p: float) -> str:
     return f"= {'1' if text == '1.000' else text}"
 
 
+def at(parameter_set: str) -> str:
+    """Return `at 3x`, or `uncapped`."""
+    return parameter_set if parameter_set == "uncapped" else f"at {parameter_set}"
+
+
 def plural(number: int, noun: str) -> str:
     """Return `1 task`, `3 tasks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

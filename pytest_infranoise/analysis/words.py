@@ -7,6 +7,7 @@ those that may not, are in docs/statistics.md.
 from collections.abc import Iterator
 
 from pytest_infranoise.analysis.figures import (
+    at,
     percent,
     plural,
 )
@@ -49,7 +50,7 @@ def verdict_lines(
     if analysis.settings.fit_only:
         lines.append(FIT_ONLY)
     if verbosity >= 0:
-        lines += _findings(analysis, with_contrasts)
+        lines += _findings(analysis, with_contrasts, all_names=verbosity >= 1)
     lines += recommendation_lines(analysis)
     if verbosity >= 0:
         lines += scope_lines(analysis)
@@ -71,7 +72,7 @@ def kill_line(analysis: Analysis) -> str:
 
 def _kills_of(item: SetResult, *, first: bool) -> str:
     kills = item.kills
-    where = "uncapped" if item.id == "uncapped" else f"at {item.id}"
+    where = at(item.id)
     unknown = kills.unknown_trials
     if kills.number == 0:
         if unknown == item.n_trials:
@@ -93,14 +94,14 @@ def _foreign_kills(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def _findings(analysis: Analysis, with_contrasts: bool) -> list[str]:
+def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> list[str]:
     lines: list[str] = []
     if analysis.control is not None:
         lines += control_lines(analysis.control)
     for item in analysis.comparisons:
         lines += comparison_lines(item, analysis, with_figures=with_contrasts)
     for item in analysis.comparisons:
-        lines += movement_lines(item)
+        lines += movement_lines(item, all_names=all_names)
     lines += timeout_lines(analysis)
     lines += spread_lines(analysis)
     lines += drift_lines(analysis)

@@ -1,6 +1,7 @@
 """The sentences about contrasts and movements: what each set shows against the baseline."""
 
 from pytest_infranoise.analysis.figures import (
+    at,
     bare_p,
     listed,
     p_value,
@@ -20,6 +21,8 @@ from pytest_infranoise.analysis.results import (
 from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.statistics.signflip import tasks_needed
+
+_NAMED_AT_MOST = 8
 
 _NAMES = {
     Measure.SUCCESS: "success",
@@ -86,7 +89,7 @@ def contrast_line(contrast: MeasureContrast, item: Comparison, analysis: Analysi
     other = item.parameter_set
     if contrast.difference is None or contrast.value is None or contrast.baseline_value is None:
         return f"{name}: no task ran in both {item.baseline} and {other}"
-    where = other if other == "uncapped" else f"at {other}"
+    where = at(other)
     text = (
         f"{name} {percent(contrast.baseline_value)} at {item.baseline}, "
         f"{percent(contrast.value)} {where}: {points(contrast.difference)} points"
@@ -166,29 +169,46 @@ def _margin(settings: AnalysisSettings) -> str:
     return f"+-{100 * settings.margin:.3g} points"
 
 
-def movement_lines(item: Comparison) -> list[str]:
-    """Return which tasks moved between the baseline and a set, and how, by name."""
-    base, other = item.baseline, item.parameter_set
+def movement_lines(item: Comparison, *, all_names: bool = False) -> list[str]:
+    """Return which tasks moved between the baseline and a set, and how, by name.
+
+    Success that rose or fell without kills is named only where that stays short, or on request:
+    with few samples chance alone moves many tasks.
+    """
+    base, other = item.baseline, at(item.parameter_set)
     words = {
-        Shift.RESCUED: f"killed at {base}, passing more often at {other}",
-        Shift.DOOMED: f"killed less at {other} than at {base}, but passing no more often",
-        Shift.EASED: f"passing more often at {other} without fewer kills",
-        Shift.RECOVERED: f"fewer other infra errors and passing more often at {other}",
-        Shift.WORSENED: f"passing less often at {other} than at {base}",
+        Shift.RESCUED: f"killed at {base}, passing more often {other}",
+        Shift.DOOMED: f"killed less {other} than at {base}, but passing no more often",
+        Shift.RECOVERED: f"fewer other infra errors and passing more often {other}",
+        Shift.EASED: f"passing more often {other} without fewer kills",
+        Shift.WORSENED: f"passing less often {other} than at {base}",
     }
-    lines = []
-    for shift, text in words.items():
-        names = item.movement.tasks.get(shift, ())
-        if names:
-            lines.append(f"{shift}: {plural(len(names), 'task')} {text}: {listed(names)}")
+    found = {shift: item.movement.tasks.get(shift, ()) for shift in words}
+    by_chance = (Shift.EASED, Shift.WORSENED)
+    short = all_names or sum(len(found[shift]) for shift in by_chance) <= _NAMED_AT_MOST
+    lines = [
+        f"{shift}: {plural(len(names), 'task')} {words[shift]}: {listed(names)}"
+        for shift, names in found.items()
+        if names and (short or shift not in by_chance)
+    ]
+    if not short:
+        up, down = (len(found[shift]) for shift in by_chance)
+        lines.append(
+            f"passing more often {other} without fewer kills: {up}, less often: {down} "
+            "(chance moves tasks too; -v names them)"
+        )
+    return lines + _moved_beyond_chance(item)
+
+
+def _moved_beyond_chance(item: Comparison) -> list[str]:
     moved = item.movement.significant
     if moved:
         names = tuple(f"{shift.task} ({points(shift.difference)})" for shift in moved)
-        lines.append(
-            f"moved beyond chance at {other} (Fisher within the task, Benjamini-Hochberg): "
-            + listed(names)
-        )
-    return lines
+        return [
+            f"moved beyond chance {at(item.parameter_set)} (Fisher within the task, "
+            f"Benjamini-Hochberg): {listed(names)}"
+        ]
+    return []
 
 
 def timeout_lines(analysis: Analysis) -> list[str]:

@@ -157,6 +157,21 @@ def test_movement_is_named():
     assert "eased: 1 task passing more often at 3x without fewer kills: slow" in text
 
 
+def test_many_tasks_that_chance_may_have_moved_are_counted_only():
+    rows = [(f"t{i:02d}", "1x", 2 + i % 2, 2, 0, 0, 0) for i in range(20)]
+    rows += [(f"t{i:02d}", "uncapped", 3 - i % 2, 2, 0, 0, 0) for i in range(20)]
+    result = analyse(study(rows))
+    line = (
+        "passing more often uncapped without fewer kills: 10, less often: 10 (chance moves tasks "
+        "too; -v names them)"
+    )
+    assert line in verdict_lines(result)
+    named = verdict_lines(result, verbosity=1)
+    assert line not in named
+    start = "worsened: 10 tasks passing less often uncapped than at 1x: t01, t03, "
+    assert any(text.startswith(start) and text.endswith(" and 2 more") for text in named)
+
+
 def test_every_method_is_named_for_those_who_check():
     text = "\n".join(verdict_lines(analyse(study(ROWS["S11"])), verbosity=2))
     for word in (
