@@ -21,6 +21,7 @@ from pytest_infranoise.analysis.results import (
     NoiseBand,
     Recommendation,
     SetResult,
+    Status,
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.analysis.tally import Tally, tally
@@ -28,7 +29,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
-from pytest_infranoise.statistics.intervals import newcombe, rate
+from pytest_infranoise.statistics.intervals import rate
 from pytest_infranoise.statistics.recommend import RecommendationStatus
 from pytest_infranoise.statistics.spread import Spread, spread
 from pytest_infranoise.statistics.tables import cochran_mantel_haenszel
@@ -157,13 +158,7 @@ class _Study:
         settings, base = self.settings, self.ladder.baseline
         others = [n for n in compared if n != base and n not in settings.same_as_baseline]
         control = [] if settings.control is None else [settings.control]
-        moved = movements(
-            self.measures,
-            self.tasks,
-            self.names.index(base),
-            [self.names.index(name) for name in (*others, *control)],
-            settings.alpha,
-        )
+        moved = self._movements(others)
         families = {
             measure: with_family((self.contrast(measure, base, name) for name in others), settings)
             for measure in _TESTED
@@ -171,7 +166,7 @@ class _Study:
         aa = {}
         for name in control:
             alone = {m: with_family([self.contrast(m, base, name)], settings)[0] for m in _TESTED}
-            aa[name] = self._comparison(name, alone, moved[-1])
+            aa[name] = self._comparison(name, alone, self._movements([name])[0])
         found = []
         for position, name in enumerate(others):
             contrasts = {measure: family[position] for measure, family in families.items()}
@@ -179,6 +174,11 @@ class _Study:
                 contrasts = _marked(contrasts, item)
             found.append(self._comparison(name, contrasts, moved[position]))
         return tuple(found), next(iter(aa.values()), None)
+
+    def _movements(self, names: Sequence[str]) -> list[Movement]:
+        columns = [self.names.index(name) for name in names]
+        base = self.names.index(self.ladder.baseline)
+        return movements(self.measures, self.tasks, base, columns, self.settings.alpha)
 
     def _comparison(
         self, name: str, contrasts: dict[Measure, MeasureContrast], movement: Movement
@@ -188,7 +188,9 @@ class _Study:
         success = self.measures[Measure.SUCCESS]
         trials = success.trials[:, [first, second]] > 0
         common = int(np.count_nonzero(trials.all(axis=1)))
-        foreign = self.counts.foreign_kills[:, [first, second]]
+        host_memory = bool(self.counts.foreign_kills[:, [first, second]].any())
+        if host_memory:
+            contrasts = {measure: _undecided(item) for measure, item in contrasts.items()}
         return Comparison(
             parameter_set=name,
             baseline=base,
@@ -200,8 +202,7 @@ class _Study:
             oom=self.contrast(Measure.OOM, base, name),
             movement=movement,
             cmh=cochran_mantel_haenszel(*success.column(first), *success.column(second)),
-            host_memory=bool(foreign.any()),
-            unpaired_ci95=_unpaired(success, first, second),
+            host_memory=host_memory,
         )
 
     def along_ladder(self) -> tuple[dict[Measure, Trend], dict[Measure, Spread]]:
@@ -238,12 +239,11 @@ def _marked(
     }
 
 
-def _unpaired(success: Events, first: int, second: int) -> tuple[float, float] | None:
-    (x_a, n_a), (x_b, n_b) = success.column(first), success.column(second)
-    total_a, total_b = int(n_a.sum()), int(n_b.sum())
-    if not total_a or not total_b:
-        return None
-    return newcombe(int(x_a.sum()) / total_a, total_a, int(x_b.sum()) / total_b, total_b)
+def _undecided(item: MeasureContrast) -> MeasureContrast:
+    """Return the contrast of sets in which trials were killed from outside: nothing follows."""
+    if item.status not in (Status.EQUIVALENT, Status.HIGHER, Status.LOWER):
+        return item
+    return replace(item, status=Status.INCONCLUSIVE)
 
 
 def _empty(settings: AnalysisSettings) -> Analysis:

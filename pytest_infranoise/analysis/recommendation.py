@@ -22,7 +22,10 @@ from pytest_infranoise.statistics.recommend import (
 from pytest_infranoise.statistics.tables import two_proportions
 
 NOT_KILLS = "not explained by kills: see causes"
-HOST_MEMORY = "the host's own memory ran out in {sets}: nothing follows for that multiplier"
+HOST_MEMORY = (
+    "trials were killed by the host's own memory or an unknown hand, so {sets} against the "
+    "baseline stays inconclusive"
+)
 
 
 def recommend(

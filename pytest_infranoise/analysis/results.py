@@ -151,7 +151,11 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One parameter set against the baseline."""
+    """One parameter set against the baseline.
+
+    `host_memory` says that trials in one of the two were killed by the host's own memory or an
+    unknown hand; every status is then inconclusive.
+    """
 
     parameter_set: str
     baseline: str
@@ -164,7 +168,6 @@ class Comparison:
     movement: Movement
     cmh: ChiSquare | None
     host_memory: bool
-    unpaired_ci95: Interval | None
 
     @property
     def measures(self) -> Iterator[MeasureContrast]:

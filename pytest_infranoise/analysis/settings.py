@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pytest_infranoise.errors import UsageError
 from pytest_infranoise.statistics.sequential import Look
 
 
@@ -28,6 +29,9 @@ class AnalysisSettings:
         accept_engine: The reader's acceptance.
         look: The planned look that this analysis is, in a study that stops when it is decided.
         unplanned_looks: How often the study was analysed outside a plan while it grew.
+
+    Raises:
+        UsageError: `alpha` or `margin` is out of range.
     """
 
     alpha: float = 0.05
@@ -46,6 +50,14 @@ class AnalysisSettings:
     accept_engine: bool = False
     look: Look | None = None
     unplanned_looks: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("alpha", self.alpha, 0.0, 0.5),
+            ("margin", self.margin, 0.0, 1.0),
+        ):
+            if not low < value < high:
+                raise UsageError(f"{name}: {value:g} must lie between {low:g} and {high:g}")
 
     @property
     def alpha_difference(self) -> float:

@@ -53,14 +53,14 @@ def comparison_lines(item: Comparison, analysis: Analysis, *, with_figures: bool
     infra = item.infra_error
     if with_figures and infra.difference is not None:
         lines.append(contrast_line(infra, item, analysis))
-    if infra.detectable and not analysis.settings.fit_only:
+    if infra.detectable and infra.status is not Status.FIT_ONLY and not item.host_memory:
         direction = "lower" if (infra.difference or 0.0) < 0 else "higher"
         lines.append(
             f"{item.parameter_set}: infra errors {direction} than at {item.baseline}"
             + _within_control(infra)
         )
     agent = item.agent_failure
-    if agent.difference is not None and agent.p_holm is not None and agent.detectable:
+    if agent.difference is not None and agent.detectable and not item.host_memory:
         lines.append(
             f"{item.parameter_set}: beyond the repair of crashes, agent failures moved by "
             f"{points(agent.difference)} points, {p_value(agent.p_value or 0.0)}"
@@ -135,6 +135,10 @@ def status_line(contrast: MeasureContrast, item: Comparison, analysis: Analysis)
         case Status.HIGHER | Status.LOWER:
             return f"{contrast.status} than at {base}{_within_control(contrast)}"
         case _:
+            if item.host_memory:
+                return (
+                    "inconclusive: trials were killed by the host's own memory or an unknown hand"
+                )
             return _inconclusive(contrast, analysis)
 
 

@@ -15,6 +15,7 @@ from pytest_infranoise.analysis import (
     verdict_lines,
 )
 from pytest_infranoise.analysis.recommendation import NOT_KILLS
+from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.table import OutcomeTable
 from pytest_infranoise.statistics.sequential import planned_looks
@@ -188,9 +189,16 @@ def test_host_memory_makes_a_contrast_inconclusive():
     other = OutcomeTable(tasks=["x"], parameter_sets=["2x"])
     other.add(0, 0, Outcome.INFRA_ERROR, cause=Cause.HOST_MEMORY)
     table.outcome[row], table.cause[row] = other.outcome[0], other.cause[0]
-    recommendation = analyse(table).recommendation
-    assert recommendation.status is RecommendationStatus.INCONCLUSIVE
-    assert any("the host's own memory ran out in 2x" in note for note in recommendation.notes)
+    result = analyse(table)
+    assert result.recommendation.status is RecommendationStatus.INCONCLUSIVE
+    assert any("so 2x against the baseline" in note for note in result.recommendation.notes)
+    item = result.comparison("2x")
+    assert {measure.status for measure in item.measures} == {Status.INCONCLUSIVE}
+    assert result.comparison("3x").success.status is Status.HIGHER
+    text = verdict_lines(result)
+    assert not any(line.startswith("2x: infra errors lower") for line in text)
+    assert any(line.startswith("3x: infra errors lower") for line in text)
+    assert any("1 at 2x; they are infra errors" in line for line in text)
 
 
 def test_infra_errors_that_kills_do_not_explain():
@@ -264,6 +272,12 @@ def test_declared_band_can_be_chosen():
     band = analyse(study(S11), settings=settings).noise_band
     assert (band.declared.floor, band.declared.ceiling) == ("2x", "uncapped")
     assert band.declared.contrast.difference == pytest.approx(0.08)
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 0.7}, {"margin": 0.0}])
+def test_settings_out_of_range(wrong):
+    with pytest.raises(UsageError, match=f"{next(iter(wrong))}: .* must lie between"):
+        AnalysisSettings(**wrong)
 
 
 def test_the_table_can_grow_after_an_analysis():
