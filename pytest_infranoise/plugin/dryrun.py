@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import Allocation
-from pytest_infranoise.plugin.items import TRIAL
+from pytest_infranoise.plugin.items import TRIAL, TrialItem
+from pytest_infranoise.plugin.marked import plan_marked
 from pytest_infranoise.plugin.runtime import Runtime
+from pytest_infranoise.plugin.summary import design_words
 from pytest_infranoise.units import format_cores, format_size
 
 
@@ -16,20 +19,35 @@ def print_plan(runtime: Runtime, session: pytest.Session) -> None:
     if terminal is None:
         return
     trials = [item.stash[TRIAL] for item in session.items if TRIAL in item.stash]
+    problems = _marked_problems(runtime, session)
     terminal.section("infrastructure noise: dry run")
-    for line in limit_lines(runtime):
+    for line in (*limit_lines(runtime), *problems):
         terminal.write_line(line)
     terminal.write_line("")
     terminal.write_line(f"{len(trials)} trials in this order (seed {runtime.handover.seed}):")
     for task, parameter_set, sample in trials:
         terminal.write_line(f"  {task} {parameter_set} s{sample}")
+    for line in design_words(runtime):
+        terminal.write_line(f"with an agent, {line}" if runtime.agent.is_reference else line)
     terminal.write_line("nothing was run")
+
+
+def _marked_problems(runtime: Runtime, session: pytest.Session) -> list[str]:
+    """Return what is wrong with marked tests, once per test."""
+    problems = {}
+    for item in session.items:
+        if TRIAL in item.stash and not isinstance(item, TrialItem):
+            try:
+                plan_marked(runtime, item)
+            except UsageError as error:
+                problems[str(error)] = None
+    return list(problems)
 
 
 def limit_lines(runtime: Runtime) -> list[str]:
     """Return a table: one row per task and parameter set with guarantee, limits and notes."""
     rows = [("task", "set", "guarantee", "kill threshold", "cpu limit", "notes")]
-    for task, by_set in runtime.table.allocations.items():
+    for task, by_set in {**runtime.table.allocations, **runtime.known_allocations}.items():
         for parameter_set, given in by_set.items():
             rows.append((task, parameter_set, *_cells(given.effective)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

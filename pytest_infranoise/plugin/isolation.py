@@ -7,6 +7,7 @@ conftest files, which have no public interface (checked with pytest 8.4 and 9.2)
 
 from collections.abc import Iterator
 from copy import copy
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -81,26 +82,20 @@ def _task_folders_in_reach(config: pytest.Config, named: list[str]) -> Iterator[
 
 def _use_outer_configuration(config: pytest.Config, args: list[str], named: list[str]) -> None:
     """Find root folder and ini file again as if only folders outside the tasks had been named."""
-    from _pytest.config.findpaths import determine_setup
-
     namespace = config.known_args_namespace
     if namespace.inifilename:
         return  # named by -c: the user's own choice
     is_on_command_line = is_sweep(config, namespace)
     base = config.invocation_params.dir
-    found: Any = determine_setup(
-        inifile=None,
-        override_ini=namespace.override_ini,
-        args=[_outside(argument, base) for argument in named] or [str(base)],
-        rootdir_cmd_arg=namespace.rootdir or None,
-        invocation_dir=base,
-    )
-    if not is_on_command_line and not any(found[2].get(name) for name in SWEEP_INI):
+    outer = [_outside(argument, base) for argument in named] or [str(base)]
+    rootpath, inipath, values = _find_configuration(namespace, outer, base)
+    if not is_on_command_line and not any(values.get(name) for name in SWEEP_INI):
         return
     wrong = config.getini("addopts")
     if wrong and args[: len(wrong)] == wrong:
         del args[: len(wrong)]
-    config._rootpath, config._inipath, config._inicfg = found[:3]
+    config._rootpath, config._inipath = rootpath, inipath
+    setattr(config, "_inicfg" if hasattr(config, "_inicfg") else "inicfg", values)  # 9.0, 8.4
     config._inicache.clear()
     args[:0] = config.getini("addopts")
     config.known_args_namespace = config._parser.parse_known_args(
@@ -109,3 +104,21 @@ def _use_outer_configuration(config: pytest.Config, args: list[str], named: list
     if config.known_args_namespace.confcutdir is None:
         cut = config.inipath.parent if config.inipath is not None else config.rootpath
         config.known_args_namespace.confcutdir = str(cut)
+
+
+def _find_configuration(
+    namespace: Any, arguments: list[str], base: Path
+) -> tuple[Path, Path | None, dict[str, Any]]:
+    """Return root folder, ini file and its values, as pytest finds them for these arguments."""
+    from _pytest.config.findpaths import determine_setup
+
+    given: dict[str, Any] = {
+        "inifile": None,
+        "args": arguments,
+        "rootdir_cmd_arg": namespace.rootdir or None,
+        "invocation_dir": base,
+    }
+    if "override_ini" in signature(determine_setup).parameters:  # not in pytest 8.4
+        given["override_ini"] = namespace.override_ini
+    found: Any = determine_setup(**given)
+    return found[0], found[1], found[2]

@@ -13,7 +13,7 @@ from pytest_infranoise.admission import AdmissionStoppedError
 from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Phase, Verdict
 from pytest_infranoise.model.task import Task
-from pytest_infranoise.model.trial import trial_id
+from pytest_infranoise.model.trial import TrialPlan, trial_id
 from pytest_infranoise.plugin.items import RECORD, TRIAL, describe
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
@@ -89,10 +89,8 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
 
 
 def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
-    _, parameter_set, sample = item.stash[TRIAL]
     try:
-        task = _task_of(runtime, item)
-        plan = runtime.plan(task, parameter_set, sample)
+        task, plan = _task_of(runtime, item), plan_marked(runtime, item)
         trial = LiveTrial(plan, task, runtime.image_of(task), runtime.context)
         trial.open()
     except AdmissionStoppedError:
@@ -104,6 +102,16 @@ def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
         item.stash[RECORD] = record = trial.record()
         pytest.fail(describe(record), pytrace=False)
     return trial
+
+
+def plan_marked(runtime: Runtime, item: pytest.Item) -> TrialPlan:
+    """Return the plan of a marked test's trial.
+
+    Raises:
+        UsageError: the marker or its limits cannot be used.
+    """
+    _, parameter_set, sample = item.stash[TRIAL]
+    return runtime.plan(_task_of(runtime, item), parameter_set, sample)
 
 
 def run_body(item: pytest.Item) -> Generator[None, object, object]:

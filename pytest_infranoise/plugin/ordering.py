@@ -31,6 +31,8 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
     user already wherever it could know.
     """
     runtime = get_runtime(session.config)
+    if runtime.settings.dry_run:
+        return None
     watch = None
     if is_worker:
         ignore_signals()

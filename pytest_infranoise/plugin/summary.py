@@ -1,5 +1,6 @@
 """What the terminal shows of a study: header lines, and the summary at the end."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,8 +38,36 @@ def header_lines(runtime: Runtime) -> list[str]:
             f"infranoise: {info.engine}, {cgroup}, {info.enforcement}; budget "
             f"{format_size(budget.memory_bytes)}, {budget.cpu_cores:g} cores"
         )
-        lines += [f"infranoise: {note}" for note in info.notes]
+        lines += [f"infranoise: {note}" for note in (*info.notes, *clamp_notes(runtime))]
+        if not runtime.agent.is_reference:
+            lines += [f"infranoise: {line}" for line in design_words(runtime)]
     return lines + [f"infranoise: {warning}" for warning in runtime.warnings]
+
+
+def clamp_notes(runtime: Runtime) -> list[str]:
+    """Say in how many tasks the engine's own bounds changed a parameter set's limits."""
+    clamped = Counter(
+        parameter_set
+        for by_set in runtime.table.allocations.values()
+        for parameter_set, given in by_set.items()
+        if given.effective.notes
+    )
+    return [
+        f"{name}: the engine's own bounds change the limits of {number} task(s); "
+        "--infra-dry-run lists them"
+        for name, number in clamped.items()
+    ]
+
+
+def design_words(runtime: Runtime) -> list[str]:
+    """Say in one line what this design can detect, before a single trial runs."""
+    sets, tasks = len(runtime.settings.sets), len(runtime.tasks)
+    if sets < 2 or tasks < 2:
+        return []
+    from pytest_infranoise.analysis.planning import Design
+    from pytest_infranoise.analysis.words_plan import design_line
+
+    return [design_line(Design(n_tasks=tasks, n_sets=sets), runtime.settings.samples)]
 
 
 def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | None) -> None:
