@@ -3,14 +3,20 @@
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_infranoise.backends.base import EngineInfo, SandboxRequest
 from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
 from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
-from pytest_infranoise.backends.local.cgroups import PREFIX, CgroupParent, find_parent, restore
+from pytest_infranoise.backends.local.cgroups import (
+    PREFIX,
+    CgroupParent,
+    TrialCgroup,
+    find_parent,
+    restore,
+)
 from pytest_infranoise.backends.local.channel import Channel, HolderStartError, Plan
 from pytest_infranoise.backends.local.hostmounts import read_mounts
 from pytest_infranoise.backends.local.inside import syscalls as sc
@@ -92,9 +98,9 @@ class LocalBackend:
 
     def _probe(self) -> None:
         """Open a sandbox once, since only that tells whether this host allows it."""
-        allocation = Allocation(1 << 20, None, None, None)
+        state = SandboxState(_OWN_STUDY, "probe", str(os.getpid()))
         try:
-            opened = self._open(_Identity(_OWN_STUDY, "probe", str(os.getpid())), allocation)
+            opened = self._open(_Wish(state, Allocation(1 << 20, None, None, None)))
         except HolderStartError as error:
             raise BackendUnavailableError(_explain(error, self._as_user)) from error
         except OSError as error:
@@ -192,17 +198,19 @@ class LocalBackend:
             prepared = self._lay_down(task, lambda message: None)
         except (UsageError, OSError) as error:
             raise SandboxError(Cause.IMAGE, f"local backend: {error}") from error
-        identity = _Identity(request.study, request.trial, request.owner)
+        known = prepared.dockerfile
+        default = _DEFAULT_WORKDIR if known is None else str(known.workdir or "/")
+        wish = _Wish(
+            state=SandboxState(request.study, request.trial, request.owner),
+            allocation=request.allocation,
+            layer=prepared.layer,
+            masked_paths=tuple(request.masked_paths),
+            has_network=task.network,
+            environment={**({} if known is None else known.environment), **request.environment},
+            workdir=task.workdir or default,
+        )
         try:
-            sandbox = self._open(
-                identity,
-                request.allocation,
-                prepared=prepared,
-                masked_paths=request.masked_paths,
-                has_network=task.network,
-                environment=dict(request.environment),
-                workdir=task.workdir,
-            )
+            sandbox = self._open(wish)
         except (HolderStartError, OSError) as error:
             raise SandboxError(Cause.SANDBOX_START, f"local backend: {error}") from error
         if task.workdir is not None:
@@ -213,66 +221,47 @@ class LocalBackend:
                 raise
         return sandbox
 
-    def _open(
-        self,
-        identity: "_Identity",
-        allocation: Allocation,
-        *,
-        prepared: _Prepared = _Prepared(),
-        masked_paths: Sequence[Path] = (),
-        has_network: bool = True,
-        environment: dict[str, str] | None = None,
-        workdir: str | None = None,
-    ) -> LocalSandbox:
+    def _open(self, wish: "_Wish") -> LocalSandbox:
         channel = Channel()  # the interpreter starts while the layers are made
         cgroup, folder = None, None
         try:
-            token = f"{_word(identity.trial)}-{secrets.token_hex(4)}"
-            if self._parent is not None:
-                cgroup = self._parent.child(PREFIX + token)
+            token = f"{_word(wish.state.trial)}-{secrets.token_hex(4)}"
+            cgroup = None if self._parent is None else self._parent.child(PREFIX + token)
             paths = () if cgroup is None else tuple(map(str, cgroup.unique_folders))
-            state = SandboxState(identity.study, identity.trial, identity.owner, paths)
+            state = replace(wish.state, cgroups=paths)
             folder = self._run.new_sandbox(token, state)
             if cgroup is not None:
-                cgroup.make(allocation)
-            mounts = read_mounts()
-            masks = Masks.of([*masked_paths, self._run.path], mounts)
-            files = FilePlan(folder, masks, mounts, self._as_user)
-            windows = KernelWindows(
-                self._as_user,
-                None if cgroup is None else cgroup.version,
-                {} if cgroup is None else cgroup.folders,
-            )
-            procs = () if cgroup is None else cgroup.unique_folders
-            channel.begin(
-                Plan(
-                    self._namespaces(has_network),
-                    folder,
-                    ROOT,
-                    [*files.make(prepared.layer), *windows.make()],
-                    tuple(path / "cgroup.procs" for path in procs),
-                )
-            )
-            assert channel.holder_pid is not None
-            started = start_time(channel.holder_pid)
-            if started is not None:
-                write_state(folder, replace(state, holder=(channel.holder_pid, started)))
+                cgroup.make(wish.allocation)
+            channel.begin(self._plan(wish, folder, cgroup))
+            _record_holder(folder, state, channel)
         except BaseException:
             discard(channel, cgroup, folder)
             raise
-        known = prepared.dockerfile
-        added = {} if known is None else known.environment
-        default = _DEFAULT_WORKDIR if known is None else str(known.workdir or "/")
         return LocalSandbox(
             Opened(
-                channel,
-                folder,
-                cgroup,
-                allocation.memory_limit_bytes,
-                {**_host_environment(), **added, **(environment or {})},
-                workdir or default,
-                self._as_user,
+                channel=channel,
+                folder=folder,
+                cgroup=cgroup,
+                memory_limit_bytes=wish.allocation.memory_limit_bytes,
+                environment={**_host_environment(), **wish.environment},
+                workdir=wish.workdir,
+                as_user=self._as_user,
             )
+        )
+
+    def _plan(self, wish: "_Wish", folder: Path, cgroup: TrialCgroup | None) -> Plan:
+        mounts = read_mounts()
+        masks = Masks.of([*wish.masked_paths, self._run.path], mounts)
+        files = FilePlan(folder, masks, mounts, self._as_user)
+        version, folders = (None, {}) if cgroup is None else (cgroup.version, cgroup.folders)
+        windows = KernelWindows(self._as_user, version, folders)
+        unique = () if cgroup is None else cgroup.unique_folders
+        return Plan(
+            namespaces=self._namespaces(wish.has_network),
+            folder=folder,
+            root=ROOT,
+            operations=[*files.make(wish.layer), *windows.make()],
+            cgroup_procs=tuple(path / "cgroup.procs" for path in unique),
         )
 
     def _namespaces(self, has_network: bool) -> int:
@@ -293,10 +282,23 @@ class LocalBackend:
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
-    study: str
-    trial: str
-    owner: str
+class _Wish:
+    """A sandbox to open: what a request comes to on this host."""
+
+    state: SandboxState
+    allocation: Allocation
+    layer: Path | None = None
+    masked_paths: tuple[Path, ...] = ()
+    has_network: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = _DEFAULT_WORKDIR
+
+
+def _record_holder(folder: Path, state: SandboxState, channel: Channel) -> None:
+    pid = channel.holder_pid
+    started = None if pid is None else start_time(pid)
+    if pid is not None and started is not None:
+        write_state(folder, replace(state, holder=(pid, started)))
 
 
 def _word(trial: str) -> str:

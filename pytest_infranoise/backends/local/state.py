@@ -37,7 +37,7 @@ class SandboxState:
     study: str
     trial: str
     owner: str
-    cgroups: tuple[str, ...]
+    cgroups: tuple[str, ...] = ()
     holder: tuple[int, int] | None = None
 
 
