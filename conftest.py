@@ -12,8 +12,8 @@ from pytest_infranoise.plugin.options import OPTIONS
 def pytest_configure(config: pytest.Config) -> None:
     """Replace `testpaths` by example_tasks when the command line asks for a sweep.
 
-    An ini twin does not redirect: it would leave plain `pytest` without the project's tests. Workers
-    of xdist get the controller's command line, so they come to the same answer.
+    An ini twin does not redirect: it would leave plain `pytest` without the project's tests.
+    Workers of xdist get the controller's command line, so they come to the same answer.
     """
     sources = pytest.Config.ArgsSource
     if config.args_source is sources.TESTPATHS and _sweeps(config.option):
