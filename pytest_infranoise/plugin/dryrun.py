@@ -34,7 +34,7 @@ def print_plan(runtime: Runtime, session: pytest.Session) -> None:
 
 def _marked_problems(runtime: Runtime, session: pytest.Session) -> list[str]:
     """Return what is wrong with marked tests, once per test."""
-    problems = {}
+    problems: dict[str, None] = {}
     for item in session.items:
         if TRIAL in item.stash and not isinstance(item, TrialItem):
             try:
