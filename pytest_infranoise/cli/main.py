@@ -2,13 +2,11 @@
 
 import os
 import sys
-import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pytest_infranoise import __version__
 from pytest_infranoise.cli.exits import Exit
@@ -34,8 +32,7 @@ example:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: the module that has `add_arguments` and `run`, and what it does."""
 
     module: str
@@ -78,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return _complain(error, Exit.FAILED)
     except Exception:  # noqa: BLE001 - a bug: show where, under a code that means nothing else
+        import traceback  # with the rest of what `--help` does without
+
         traceback.print_exc()
         return Exit.FAILED
     return code
@@ -119,10 +118,10 @@ def _parser(chosen: str, module: Any) -> Parser:
 
 
 def _complain(error: Exception, code: Exit) -> int:
-    for line in str(error).splitlines() or [type(error).__name__]:
-        shown = "".join(char if char.isprintable() else "?" for char in line)
-        with suppress(OSError):
-            print(f"{PROGRAM}: {shown}", file=sys.stderr)
+    text = str(error) or type(error).__name__
+    line = "".join(char if char.isprintable() else " " for char in text)
+    with suppress(OSError):
+        print(f"{PROGRAM}: {line}", file=sys.stderr)
     return code
 
 
