@@ -304,8 +304,32 @@ def compare_power(shares: Shares) -> list[str]:
     return found
 
 
-def markdown(shares: Shares, command: str, studies: int, seconds: float) -> str:
+@dataclass(frozen=True)
+class Row:
+    """One claim in one population, for each number of samples: share and Monte Carlo error."""
+
+    claim: str
+    scenario: str
+    bound: str
+    shares: dict[int, tuple[float, float]]
+    broken: tuple[int, ...] = ()
+
+
+def table_rows(shares: Shares) -> list[Row]:
+    """Gather the numbers of samples of each claim and population."""
+    gathered: dict[tuple[str, str, str], dict[int, tuple[float, float]]] = defaultdict(dict)
+    broken = defaultdict(list)
+    for (claim, scenario, samples), share, error, bound, bad in shares.rows():
+        key = (claim, scenario, bound)
+        gathered[key][samples] = (share, error)
+        if bad:
+            broken[key].append(samples)
+    return [Row(*key, values, tuple(broken[key])) for key, values in sorted(gathered.items())]
+
+
+def markdown(rows: list[Row], command: str, studies: int, seconds: float) -> str:
     """Return the table as a page."""
+    numbers = sorted({samples for row in rows for samples in row.shares})
     lines = [
         "# How often the verdict is wrong",
         "",
@@ -313,23 +337,31 @@ def markdown(shares: Shares, command: str, studies: int, seconds: float) -> str:
         "",
         f"    {command}",
         "",
-        f"{studies} studies per row, {seconds:.0f} s on one core. `share` is the part of the",
-        "studies in which the claim was made (for intervals: in which they held the truth), `+-`",
-        "its Monte Carlo standard error. `benchmarks/validity.py` describes the populations.",
+        f"{studies} studies per figure, {seconds:.0f} s on one core. A figure is the per cent of",
+        "studies in which the claim was made (for intervals: in which they held the truth), in the",
+        "column of their samples per task and set (K). `+-` is the largest Monte Carlo standard",
+        "error of the row, in points. Wrong claims and intervals have a bound; power and",
+        "descriptions have none. `benchmarks/validity.py` describes the populations.",
         "",
-        "The exact test's p-values come in steps, so that it keeps less than its level (first",
-        "block), most with one sample; a t test spends all of it. The fair measure of power is",
-        "therefore the t test at the level that the exact test really keeps.",
+        "The exact test's p-values come in steps, so that it keeps less than its level, most with",
+        "one sample; a t test spends all of it. The fair measure of power is therefore the t test",
+        "at the level that the exact test really keeps.",
         "",
-        "| claim | truth | K | share | +- | bound |",
-        "|---|---|---:|---:|---:|---|",
+        "| claim | truth | bound | " + " | ".join(f"K={k}" for k in numbers) + " | +- |",
+        "|---|---|---|" + "---:|" * (len(numbers) + 1),
     ]
-    for (claim, scenario, samples), share, error, bound, broken in sorted(shares.rows()):
-        mark = " **broken**" if broken else ""
-        lines.append(
-            f"| {claim} | {scenario} | {samples} | {share:.1%} | {error:.1%} | {bound}{mark} |"
-        )
+    for row in rows:
+        error = max(value for _, value in row.shares.values())
+        cells = [row.claim, row.scenario, row.bound, *(_cell(row, k) for k in numbers)]
+        lines.append(f"| {' | '.join(cells)} | {100 * error:.1f} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, samples: int) -> str:
+    if samples not in row.shares:
+        return ""
+    text = f"{100 * row.shares[samples][0]:.1f}"
+    return f"**{text}**" if samples in row.broken else text
 
 
 def main() -> int:
@@ -354,7 +386,7 @@ def main() -> int:
             one_growing_study(scenario, generator, shares)
     command = " ".join(["python", *sys.argv])
     weaker = compare_power(shares)
-    page = markdown(shares, command, studies, time.perf_counter() - begin)
+    page = markdown(table_rows(shares), command, studies, time.perf_counter() - begin)
     print(page)
     if options.write is not None:
         options.write.write_text(page, encoding="utf-8")
