@@ -192,6 +192,27 @@ def test_masked_folder_is_hidden_where_a_bind_mount_shows_it(
         subprocess.run(["umount", again], check=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_mounts_deep_in_a_folder_change_nothing(open_local: Opener, host_folder: Path) -> None:
+    """An ordinary user's view of such a folder is put together in parts."""
+    inner = host_folder / "deep" / "mounted"
+    inner.mkdir(parents=True)
+    (host_folder / "file").write_text("host", encoding="utf-8")
+    subprocess.run(["mount", "-t", "tmpfs", "infranoise-test", str(inner)], check=True)
+    try:
+        (inner / "hidden").touch()
+        sandbox = open_local()
+        assert output(sandbox, f"cat {host_folder}/file; ls -A {inner}; ls -d /var/lib") == (
+            "host/var/lib\n"
+        )
+        shell(sandbox, f"echo x >>{host_folder}/file; echo x >{inner}/new")
+        sandbox.close()
+        assert (host_folder / "file").read_text(encoding="utf-8") == "host"
+        assert [path.name for path in inner.iterdir()] == ["hidden"]
+    finally:
+        subprocess.run(["umount", str(inner)], check=True)
+
+
 def test_run_folder_with_the_layers_is_masked(open_local: Opener) -> None:
     sandbox = open_local()
     run = f"/var/tmp/infranoise-{os.geteuid()}"

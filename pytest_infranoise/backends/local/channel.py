@@ -138,7 +138,11 @@ class Channel:
 
     def is_alive(self) -> bool:
         """Whether the holder still runs."""
-        return self._process.poll() is None
+        if self._holder is None:  # not yet, or no longer
+            return self._process.poll() is None
+        poll = select.poll()
+        poll.register(self._holder, select.POLLIN)
+        return not poll.poll(0)
 
     def end(self) -> None:
         """Kill the holder, with it everything in the sandbox, and return when all is gone."""

@@ -4,6 +4,7 @@ A layer is a folder tree that lies above the host's own in the trial's view. It 
 content, under the lock of the run folder, and named by its digest.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -175,8 +176,7 @@ def build_layer(
             place.chmod(stat.S_IMODE(mode) if copy.mode is None else copy.mode)
         else:
             continue
-        if os.geteuid() == 0:
-            os.chown(place, *(copy.owner or (0, 0)), follow_symlinks=False)
+        set_owner(place, *(copy.owner or (0, 0)))
 
 
 def make_parents(layer: Path, path: PurePosixPath) -> Path:
@@ -211,6 +211,11 @@ def copy_status(host: Path, place: Path) -> None:
     if status is None or not stat.S_ISDIR(status.st_mode):
         place.chmod(0o755)
         return
-    if os.geteuid() == 0:
-        os.chown(place, status.st_uid, status.st_gid)
+    set_owner(place, status.st_uid, status.st_gid)
     place.chmod(stat.S_IMODE(status.st_mode))
+
+
+def set_owner(place: Path, uid: int, gid: int) -> None:
+    """Give something of ours an owner, where we may: root may, but not in a user namespace."""
+    with contextlib.suppress(OSError):
+        os.chown(place, uid, gid, follow_symlinks=False)

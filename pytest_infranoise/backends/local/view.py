@@ -18,7 +18,12 @@ from typing import Any
 
 from pytest_infranoise.backends.local.hostmounts import HostMount
 from pytest_infranoise.backends.local.inside import syscalls as sc
-from pytest_infranoise.backends.local.layers import FRESH_FOLDERS, copy_status, follow_host_links
+from pytest_infranoise.backends.local.layers import (
+    FRESH_FOLDERS,
+    copy_status,
+    follow_host_links,
+    set_owner,
+)
 from pytest_infranoise.backends.local.masks import Masks
 from pytest_infranoise.backends.local.windows import MOUNT_SOURCE, ROOT, Operation
 
@@ -193,8 +198,7 @@ class FilePlan:
                 place.symlink_to(source.readlink())
             else:
                 shutil.copyfile(source, place)
-        if os.geteuid() == 0:
-            os.chown(place, status.st_uid, status.st_gid, follow_symlinks=False)
+        set_owner(place, status.st_uid, status.st_gid)
         if not stat.S_ISLNK(status.st_mode):
             place.chmod(stat.S_IMODE(status.st_mode))
             os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
