@@ -20,6 +20,17 @@ from pytest_infranoise.model.resources import Allocation
 
 pytest_plugins = ["pytester"]
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let generated examples be slow: a busy machine is no failure."""
+    if config.pluginmanager.hasplugin("hypothesispytest"):
+        from hypothesis import settings
+
+        settings.register_profile("infranoise", deadline=None)
+        if not config.getoption("--hypothesis-profile", None):
+            settings.load_profile("infranoise")
+
+
 _IMAGES = {BUSYBOX: "busybox", PYTHON: "python"}
 _SCRIPTS = Path(__file__).parent / "engines"
 

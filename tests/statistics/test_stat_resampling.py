@@ -31,7 +31,7 @@ def test_two_sets_agree_with_the_exact_test():
     x[:, 1] = np.minimum(5, x[:, 1] + (np.arange(40) % 5 == 0))
     differences = x[:, 1] / 5 - x[:, 0] / 5
     exact = stats.permutation_test(
-        (differences,), np.sum, permutation_type="samples", n_resamples=99_999, rng=1
+        (differences,), np.sum, permutation_type="samples", n_resamples=99_999, random_state=1
     ).pvalue
     result = spread(x, n)
     assert result is not None
