@@ -11,6 +11,7 @@ from pytest_infranoise.backends.base import EngineInfo, SandboxRequest
 from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
 from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
 from pytest_infranoise.backends.local.cgroups import (
+    PIDS_LIMIT,
     PREFIX,
     CgroupParent,
     TrialCgroup,
@@ -31,7 +32,7 @@ from pytest_infranoise.backends.local.state import (
     write_state,
 )
 from pytest_infranoise.backends.local.view import FilePlan
-from pytest_infranoise.backends.local.windows import ROOT, KernelWindows
+from pytest_infranoise.backends.local.windows import ROOT, SHARED_MEMORY_BYTES, KernelWindows
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation
@@ -131,6 +132,8 @@ class LocalBackend:
                 "kernel": release,
                 "user_namespace": self._as_user,
                 "base": str(self._run.path),
+                "pids_limit": None if self._parent is None else PIDS_LIMIT,
+                "shared_memory_bytes": SHARED_MEMORY_BYTES,
             },
         )
 

@@ -12,6 +12,9 @@ ROOT = "view"
 MOUNT_SOURCE = "infranoise"
 """What mounts of ours are called in mount tables."""
 
+SHARED_MEMORY_BYTES = 64 << 20
+"""Size of /dev/shm: Docker's default, so that a program finds the same room on both backends."""
+
 Operation = tuple[Any, ...]
 """A name of `inside.mounting` and its arguments."""
 
@@ -62,8 +65,14 @@ class KernelWindows:
         options = f"newinstance,ptmxmode=0666,mode=0620{group}"
         self._add("mount", MOUNT_SOURCE, f"{dev}/pts", "devpts", no_programs, options)
         no_files = no_programs | sc.MS_NODEV
-        # The size is Docker's default, so that a program finds the same room on both backends.
-        self._add("mount", MOUNT_SOURCE, f"{dev}/shm", "tmpfs", no_files, "mode=1777,size=64m")
+        self._add(
+            "mount",
+            MOUNT_SOURCE,
+            f"{dev}/shm",
+            "tmpfs",
+            no_files,
+            f"mode=1777,size={SHARED_MEMORY_BYTES}",
+        )
         self._add("?mount", MOUNT_SOURCE, f"{dev}/mqueue", "mqueue", no_files, "")
 
     def _add_device(self, path: str, name: str, major: int, minor: int) -> None:
