@@ -101,7 +101,12 @@ def _prepare_agent(trial: "LiveTrial") -> bool:
 
 
 def _run_agent(trial: "LiveTrial") -> None:
-    step = AgentStep(trial.task, trial.environment, trial.plan.agent_timeout_seconds)
+    step = AgentStep(
+        trial.task,
+        trial.environment,
+        trial.plan.agent_timeout_seconds,
+        trial.task.agent_user or trial.image.user,
+    )
     with trial.phase(Phase.AGENT) as phase:
         phase.finish(trial.context.agent.run(trial.sandbox, step))
 
@@ -112,7 +117,8 @@ def _verify(trial: "LiveTrial") -> None:
             trial.sandbox.kill_all()
             trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
         verify.put_tests(trial.sandbox, trial.task)
-        result = verify.run_tests(trial.sandbox, trial.task, trial.environment)
+        user = trial.task.verifier_user or trial.image.user
+        result = verify.run_tests(trial.sandbox, trial.task, trial.environment, user)
         trial.verdict = verify.read_verdict(trial.sandbox, trial.context.pass_threshold)
         output = trial.sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
         # What is still running could be killed after the last reading.

@@ -31,14 +31,16 @@ def put_tests(sandbox: Sandbox, task: Task) -> None:
     sandbox.put(task.tests, "/tests")
 
 
-def run_tests(sandbox: Sandbox, task: Task, environment: dict[str, str]) -> StepResult:
+def run_tests(
+    sandbox: Sandbox, task: Task, environment: dict[str, str], user: str | None
+) -> StepResult:
     """Run `/tests/test.sh`; its exit code means nothing, the reward file decides."""
     return sandbox.exec(
         script_command("/tests/test.sh", output_path=OUTPUT),
         timeout_seconds=task.verifier_timeout_seconds,
         environment={**environment, **task.verifier_environment},
         workdir=task.workdir,
-        user=task.verifier_user,
+        user=user,
     )
 
 

@@ -13,11 +13,12 @@ INSTRUCTION_PATH = "/infranoise/instruction.md"
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """What an agent phase may use: its environment and its deadline, None for no deadline."""
+    """What an agent phase may use: its environment, deadline (None for none) and user."""
 
     task: Task
     environment: Mapping[str, str]
     timeout_seconds: float | None
+    user: str | None = None
 
 
 class Agent(Protocol):

@@ -41,7 +41,7 @@ class OracleAgent:
             timeout_seconds=step.timeout_seconds,
             environment={**step.environment, **step.task.solution_environment},
             workdir=step.task.workdir,
-            user=step.task.agent_user,
+            user=step.user,
         )
 
 
@@ -100,7 +100,7 @@ class CommandAgent:
             timeout_seconds=step.timeout_seconds,
             environment=step.environment,
             workdir=step.task.workdir,
-            user=step.task.agent_user,
+            user=step.user,
         )
 
 

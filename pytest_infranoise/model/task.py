@@ -59,9 +59,12 @@ class Task:
 class PreparedImage:
     """An image that is ready on the engine: `reference` opens it, `digest` names its content.
 
+    `user` is the image's own default user, None for root.
+
     Crosses process boundaries as builtins (`dataclasses.asdict`).
     """
 
     reference: str
     digest: str | None = None
     notes: tuple[str, ...] = ()
+    user: str | None = None

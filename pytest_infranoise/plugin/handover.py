@@ -42,7 +42,7 @@ class Handover:
         values: dict[str, Any] = json.loads(text)
         values["flags"] = Path(values["flags"])
         values["images"] = {
-            name: PreparedImage(image["reference"], image["digest"], tuple(image["notes"]))
+            name: PreparedImage(**{**image, "notes": tuple(image["notes"])})
             for name, image in values["images"].items()
         }
         return cls(**values)

@@ -72,7 +72,7 @@ class InfraSandbox:
                 the sandbox is killed and the result says `timed_out`.
             env: variables for this command, besides the trial's own (`INFRA_SEED` and others).
             cwd: working folder; default is the image's.
-            user: user name or id; default is root.
+            user: user name or id; default is the image's.
 
         Raises:
             SandboxError: the sandbox or its engine is gone. The trial is then an `infra_error`.
@@ -85,7 +85,7 @@ class InfraSandbox:
             timeout_seconds=self._trial.plan.agent_timeout_seconds if timeout is None else timeout,
             environment={**self._trial.environment, **(env or {})},
             workdir=cwd,
-            user=user,
+            user=user or self._trial.image.user,
         )
         self.last_step = result
         after = sandbox.counters(expect_kill=result.exit_code != 0).oom_kills

@@ -180,3 +180,18 @@ def test_study_exit_code_does_not_hide_other_failures(one_bench: Bench) -> None:
     result = one_bench.run(".", "--infra-multipliers=1", "-n0", "--infra-exit=study")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["exit code 1: 1 error(s) besides the trials' outcomes"])
+
+
+def test_steps_run_as_the_user_of_the_image_or_of_the_task(one_bench: Bench) -> None:
+    who = "id -u >/tmp/agent; touch /app/done"
+    grade = "echo $(cat /tmp/agent) $(id -u); echo 1 >/logs/verifier/reward.txt"
+    image_user = one_bench.task("image-user", who, test=grade)
+    dockerfile = image_user / "environment" / "Dockerfile"
+    dockerfile.write_text(dockerfile.read_text() + "RUN chmod 777 /app\nUSER 1234\n")
+    one_bench.task("task-user", who, test=grade, extra="[metadata]\nx = 1\n")
+    config = one_bench.path / "bench" / "task-user" / "task.toml"
+    config.write_text(config.read_text().replace("[agent]", '[agent]\nuser = "4321"'))
+    one_bench.task("root", who, test=grade)
+    one_bench.run("--infra-multipliers=1", "-n0")
+    seen = {record["task"]: record["phases"][2]["output"] for record in one_bench.records()}
+    assert seen == {"image-user": "1234 1234\n", "task-user": "4321 0\n", "root": "0 0\n"}

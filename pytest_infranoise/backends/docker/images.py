@@ -33,10 +33,11 @@ _TAIL_CHARACTERS = 600
 def check_source(task: Task) -> None:
     """Raise `UsageError` unless the task names an image or a folder with a Dockerfile."""
     context = task.image.build_context
+    if task.image.docker_image:
+        return
     if context is None:
-        if not task.image.docker_image:
-            raise UsageError(f"{task.name}: names neither a docker_image nor a Dockerfile")
-    elif not (context / "Dockerfile").is_file():
+        raise UsageError(f"{task.name}: names neither a docker_image nor a Dockerfile")
+    if not (context / "Dockerfile").is_file():
         raise UsageError(f"{task.name}: {context / 'Dockerfile'} does not exist")
 
 
@@ -56,48 +57,54 @@ class ImageStore:
         """
         check_source(task)
         try:
-            if task.image.build_context is not None:
-                return self._built(task, task.image.build_context, progress)
-            return self._pulled(task, str(task.image.docker_image), progress)
+            # Where a task has both, the named image is the one its author published.
+            if task.image.docker_image:
+                return self._pulled(task, task.image.docker_image, progress)
+            assert task.image.build_context is not None  # check_source() came first
+            return self._built(task, task.image.build_context, progress)
         except TRANSPORT_ERRORS as error:
             raise UsageError(f"{task.name}: its image cannot be had: {explain(error)}") from error
 
     def _find(self, reference: str) -> str | None:
         """Return the id of an image that is on the engine."""
         try:
-            api: Any = self._client.api
-            return str(api.inspect_image(reference)["Id"])
+            return str(self._inspect(reference)["Id"])
         except ImageNotFound:
             return None
 
-    def _once(
-        self, reference: str, make: Callable[[], tuple[str, ...]]
-    ) -> tuple[str, tuple[str, ...]]:
-        """Return the image's id, made by one process at a time if it is not there."""
-        found = self._find(reference)
-        if found is not None:
-            return found, ()
+    def _inspect(self, reference: str) -> dict[str, Any]:
+        api: Any = self._client.api
+        found: dict[str, Any] = api.inspect_image(reference)
+        return found
+
+    def _prepared(self, reference: str, notes: tuple[str, ...] = ()) -> PreparedImage:
+        """Describe an image that is on the engine now."""
+        found = self._inspect(reference)
+        return PreparedImage(reference, found["Id"], notes, found["Config"].get("User") or None)
+
+    def _once(self, reference: str, make: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """Make an image that is not there, one process at a time; return what `make` notes."""
+        if self._find(reference) is not None:
+            return ()
         key = hashlib.sha256(f"{self._engine_id} {reference}".encode()).hexdigest()[:32]
         with exclusive(f"image-{key}"):
-            found = self._find(reference)
-            notes = () if found is not None else make()
-        found = found or self._find(reference)
-        if found is None:
+            notes = () if self._find(reference) is not None else make()
+        if self._find(reference) is None:
             raise UsageError(f"image {reference} was made, but the engine does not have it")
-        return found, notes
+        return notes
 
     # --- pulling ---------------------------------------------------------------------------------
 
     def _pulled(self, task: Task, name: str, progress: Progress) -> PreparedImage:
         def pull() -> tuple[str, ...]:
             progress(f"{task.name}: pulling {name}")
-            self._pull(task, name, progress)
+            self._pull(task, name)
             return ()
 
-        digest, _ = self._once(name, pull)
-        return PreparedImage(name, digest)
+        self._once(name, pull)
+        return self._prepared(name)
 
-    def _pull(self, task: Task, name: str, progress: Progress) -> None:
+    def _pull(self, task: Task, name: str) -> None:
         repository, tag = parse_repository_tag(name)
         try:
             for event in self._client.api.pull(
@@ -105,8 +112,6 @@ class ImageStore:
             ):
                 if "error" in event:
                     raise UsageError(_cannot(task, f"pull {name}", [event["error"]]))
-                if "progressDetail" not in event:
-                    progress(f"{task.name}: {event.get('status', '')}")
         except TRANSPORT_ERRORS as error:
             raise UsageError(_cannot(task, f"pull {name}", [explain(error)])) from error
 
@@ -125,22 +130,20 @@ class ImageStore:
                 labels={IMAGE_LABEL: digest},
                 timeout_seconds=task.build_timeout_seconds,
             )
-            failure = _run(builder(order), lambda line: progress(f"{task.name}: {line}"))
+            failure = _run(builder(order))
             if failure is not None:
                 raise UsageError(_cannot(task, f"build {context / 'Dockerfile'}", failure))
             return notes
 
-        image_id, notes = self._once(reference, build)
-        return PreparedImage(reference, image_id, notes)
+        return self._prepared(reference, self._once(reference, build))
 
 
-def _run(lines: Iterator[str], progress: Progress) -> list[str] | None:
-    """Pass a build's output on; return the end of it if the build failed."""
+def _run(lines: Iterator[str]) -> list[str] | None:
+    """Follow a build to its end; return the end of its output if it failed."""
     tail: list[str] = []
     try:
         for line in lines:
             tail = [*tail[-19:], line]
-            progress(line)
     except BuildFailedError as error:
         return [*tail, str(error)]
     return None
