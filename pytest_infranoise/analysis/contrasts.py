@@ -10,8 +10,9 @@ from pytest_infranoise.analysis.results import Measure, MeasureContrast, Status
 from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.analysis.tally import Tally
 from pytest_infranoise.model.outcome import Outcome
-from pytest_infranoise.statistics.contrasts import IntArray, paired_contrast
+from pytest_infranoise.statistics.contrasts import IntArray, distinct_cells, paired_contrast
 from pytest_infranoise.statistics.equivalence import p_tost
+from pytest_infranoise.statistics.intervals import fixed_task_se
 from pytest_infranoise.statistics.multiplicity import holm
 from pytest_infranoise.statistics.paired import compare, variance
 from pytest_infranoise.statistics.power import (
@@ -136,15 +137,13 @@ def _decide(
 
 
 def _macro(events: IntArray, trials: IntArray) -> float:
-    return math.fsum(events / trials) / len(trials)
+    x, n, count = distinct_cells(events, trials)
+    return math.fsum(x / n * count) / len(trials)
 
 
 def _fixed(x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray) -> float | None:
-    if int(min(n_a.min(), n_b.min())) < 2:
-        return None
-    p, q = x_a / n_a, x_b / n_b
-    total = math.fsum(p * (1 - p) / (n_a - 1) + q * (1 - q) / (n_b - 1))
-    return math.sqrt(total) / len(n_a)
+    parts = (fixed_task_se(x_a, n_a), fixed_task_se(x_b, n_b))
+    return None if parts[0] is None or parts[1] is None else math.hypot(parts[0], parts[1])
 
 
 def _undefined(measure: Measure, status: Status) -> MeasureContrast:

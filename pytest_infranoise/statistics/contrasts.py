@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 _INT64_SAFE = 2**62
+_DENSE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ def contrast(
     complete = np.all([n > 0 for n in trials], axis=0)
     x = [array[complete] for array in successes]
     n = [array[complete] for array in trials]
-    samples = np.unique(np.concatenate(n)) if n else np.empty(0, np.int64)
-    scale = math.lcm(*(int(k) for k in samples)) if samples.size else 1
+    samples = {int(k) for array in n for k in count_distinct(array)[0]}
+    scale = math.lcm(*samples)
     values, counts = _distinct(_scaled_sum(x, n, weights, scale))
     return Contrast(
         values=values,
@@ -108,6 +109,28 @@ def paired_contrast(
     return contrast((x_a, x_b), (n_a, n_b), (-1, 1), samples_count=samples_count)
 
 
+def count_distinct(values: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+    """Return the distinct integers in ascending order, and how often each occurs.
+
+    Sums over them do not depend on the order of the tasks, and they are few.
+    """
+    if len(values) == 0 or values.dtype == object:
+        return np.unique(values, return_counts=True)
+    low, span = int(values.min()), int(values.max()) - int(values.min())
+    if span > _DENSE + 4 * len(values):
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values - low)
+    present = np.flatnonzero(counts)
+    return present + low, counts[present]
+
+
+def distinct_cells(events: IntArray, trials: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the distinct pairs of events and trials, and how many tasks have each."""
+    radix = int(trials.max()) + 1 if len(trials) else 1
+    pairs, counts = count_distinct(events.astype(np.int64) * radix + trials)
+    return pairs // radix, pairs % radix, counts
+
+
 def _scaled_sum(
     x: Sequence[IntArray], n: Sequence[IntArray], weights: Sequence[int], scale: int
 ) -> NDArray[Any]:
@@ -120,7 +143,7 @@ def _scaled_sum(
 
 
 def _distinct(values: NDArray[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    distinct, counts = np.unique(values, return_counts=True)
+    distinct, counts = count_distinct(values)
     return tuple(int(value) for value in distinct), tuple(int(count) for count in counts)
 
 
@@ -132,7 +155,7 @@ def _spread_constant(
         return 0.0
     total = 0.0
     for trials, weight in zip(n, weights, strict=True):
-        distinct, counts = np.unique(trials, return_counts=True)
+        distinct, counts = count_distinct(trials)
         shares = counts / distinct if samples_count else counts.astype(np.float64)
         total += weight**2 * math.fsum(shares)
     return total / (2 * tasks * divisor**2)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from pytest_infranoise.statistics.contrasts import IntArray
+from pytest_infranoise.statistics.contrasts import IntArray, distinct_cells
 
 Interval = tuple[float, float]
 
@@ -71,17 +71,16 @@ def rate(events: IntArray, trials: IntArray, *, samples_count: bool = True) -> R
     With `samples_count` False the samples are copies, so a task is worth one trial at most.
     """
     ran = trials > 0
-    x, n = events[ran], trials[ran]
-    tasks = len(n)
+    cells = distinct_cells(events[ran], trials[ran])
+    x, n, count = cells
+    tasks, total, n_events = int(count.sum()), int((n * count).sum()), int((x * count).sum())
     if tasks == 0:
         return None
     means = x / n
-    total, n_events = int(n.sum()), int(x.sum())
-    # fsum is exact, so neither the order nor the names of tasks can change a digit.
-    macro = math.fsum(means) / tasks
+    macro = math.fsum(means * count) / tasks
     se_task = None
     if tasks > 1:
-        se_task = math.sqrt(math.fsum((means - macro) ** 2) / (tasks - 1) / tasks)
+        se_task = math.sqrt(math.fsum((means - macro) ** 2 * count) / (tasks - 1) / tasks)
     independent = macro * (1 - macro) / total
     unknown = se_task is None or independent <= 0 or n_events in (0, total)
     deff = 1.0 if se_task is None or unknown else max(1.0, se_task**2 / independent)
@@ -93,8 +92,8 @@ def rate(events: IntArray, trials: IntArray, *, samples_count: bool = True) -> R
         macro=macro,
         micro=n_events / total,
         se_task=se_task,
-        se_fixed=fixed_task_se(x, n),
-        icc=intraclass_correlation(x, n),
+        se_fixed=fixed_task_se(events[ran], trials[ran]),
+        icc=_correlation(*cells),
         deff=deff,
         n_eff=n_eff,
         assumes_independence=unknown,
@@ -109,8 +108,9 @@ def fixed_task_se(events: IntArray, trials: IntArray) -> float | None:
     """
     if len(trials) == 0 or int(trials.min()) < 2:
         return None
-    p = events / trials
-    return math.sqrt(math.fsum(p * (1 - p) / (trials - 1))) / len(trials)
+    x, n, count = distinct_cells(events, trials)
+    p = x / n
+    return math.sqrt(math.fsum(p * (1 - p) / (n - 1) * count)) / len(trials)
 
 
 def intraclass_correlation(events: IntArray, trials: IntArray) -> float | None:
@@ -118,13 +118,17 @@ def intraclass_correlation(events: IntArray, trials: IntArray) -> float | None:
 
     None where it is undefined: fewer than two tasks, no task with two samples, or no variation.
     """
-    tasks, total = len(trials), int(trials.sum())
+    return _correlation(*distinct_cells(events, trials))
+
+
+def _correlation(x: IntArray, n: IntArray, count: IntArray) -> float | None:
+    tasks, total = int(count.sum()), int((n * count).sum())
     if tasks < 2 or total == tasks:
         return None
-    p = events / trials
-    grand = float(events.sum()) / total
-    between = math.fsum(trials * (p - grand) ** 2) / (tasks - 1)
-    within = math.fsum(trials * p * (1 - p)) / (total - tasks)
-    n0 = (total - float(np.sum(trials.astype(np.float64) ** 2)) / total) / (tasks - 1)
+    p = x / n
+    grand = float((x * count).sum()) / total
+    between = math.fsum(n * (p - grand) ** 2 * count) / (tasks - 1)
+    within = math.fsum(n * p * (1 - p) * count) / (total - tasks)
+    n0 = (total - float((n.astype(np.float64) ** 2 * count).sum()) / total) / (tasks - 1)
     denominator = between + (n0 - 1) * within
     return None if denominator <= 0 else (between - within) / denominator

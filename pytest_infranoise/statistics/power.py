@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from pytest_infranoise.statistics.contrasts import IntArray
+from pytest_infranoise.statistics.contrasts import IntArray, count_distinct, distinct_cells
 
 ASSUMED_TRIAL_VARIANCE = 0.10
 """Mean p(1 - p) over tasks where it cannot be estimated: hard and easy tasks, few in between."""
@@ -48,8 +48,8 @@ def trial_variance(events: IntArray, trials: IntArray) -> float | None:
     repeated = trials >= 2
     if not bool(np.any(repeated)):
         return None
-    x, n = events[repeated], trials[repeated]
-    return math.fsum(x * (n - x) / (n * (n - 1))) / len(n)
+    x, n, count = distinct_cells(events[repeated], trials[repeated])
+    return math.fsum(x * (n - x) / (n * (n - 1)) * count) / int(count.sum())
 
 
 def estimate_variances(
@@ -67,7 +67,9 @@ def estimate_variances(
     estimates = [trial_variance(x_a, n_a), trial_variance(x_b, n_b)]
     known = [value for value in estimates if value is not None]
     trial = sum(known) / len(known) if known else ASSUMED_TRIAL_VARIANCE
-    halves = math.fsum(1.0 / n_a + 1.0 / n_b) / (2 * len(n_a))
+    halves = sum(
+        math.fsum(count / samples) for samples, count in map(count_distinct, (n_a, n_b))
+    ) / (2 * len(n_a))
     effect = max(0.0, variance_of_differences - 2 * trial * halves)
     return Variances(trial, effect, assumed=not known)
 

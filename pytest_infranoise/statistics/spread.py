@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pytest_infranoise.statistics.contrasts import IntArray
+from pytest_infranoise.statistics.contrasts import IntArray, distinct_cells
 
 RESAMPLES = 9_999
 _SEED = 20_260_102
@@ -48,7 +48,8 @@ def spread(successes: IntArray, trials: IntArray) -> Spread | None:
     if sets < 2 or tasks < 2:
         return None
     means = successes[complete] / trials[complete]
-    scores = [math.fsum(column) / tasks for column in means.T]
+    columns = zip(successes[complete].T, trials[complete].T, strict=True)
+    scores = [_mean(*distinct_cells(x, n)) for x, n in columns]
     observed = max(scores) - min(scores)
     varying = means[np.ptp(means, axis=1) > 0]
     # Sorted rows: neither the order nor the names of tasks or sets can change a resample.
@@ -66,6 +67,10 @@ def spread(successes: IntArray, trials: IntArray) -> Spread | None:
         mean, upper = (unit * value for value in _range_moments(sets))
         method = "normal_limit"
     return Spread(tasks, sets, observed, mean, upper, min(1.0, p_value), method)
+
+
+def _mean(x: IntArray, n: IntArray, count: IntArray) -> float:
+    return math.fsum(x / n * count) / int(count.sum())
 
 
 def _permuted(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,7 +99,7 @@ def _limit_scale(rows: NDArray[np.float64]) -> float:
 
 def _range_cdf(values: NDArray[np.float64], sets: int) -> NDArray[np.float64]:
     """Return P(range of `sets` standard normals <= value)."""
-    z = np.linspace(-9.0, 9.0, 2001)
+    z = np.linspace(-9.0, 9.0, 721)
     weights = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
     inside = ndtr(z)[None, :] - ndtr(z[None, :] - values[:, None])
     return np.asarray(np.minimum(1.0, sets * (inside ** (sets - 1) @ weights)))
@@ -102,7 +107,7 @@ def _range_cdf(values: NDArray[np.float64], sets: int) -> NDArray[np.float64]:
 
 def _range_moments(sets: int) -> tuple[float, float]:
     """Return mean and 95th percentile of the range of `sets` standard normals."""
-    grid = np.linspace(0.0, 10.0, 2001)
+    grid = np.linspace(0.0, 10.0, 501)
     below = _range_cdf(grid, sets)
     mean = float(np.sum(1 - (below[1:] + below[:-1]) / 2) * (grid[1] - grid[0]))
     return mean, float(np.interp(0.95, below, grid))
