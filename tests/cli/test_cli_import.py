@@ -7,10 +7,10 @@ import os
 from collections import Counter
 
 import pytest
+from cli_tables import CASES, HEADER, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import CASES, HEADER, table
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.study.counts import COUNTED, CountRow, CountTable
 from pytest_infranoise.study.imported import import_counts

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from cli_tables import CASES
 
-from conftest import CASES
 from pytest_infranoise.cli import main as main_module
 from pytest_infranoise.cli.main import COMMANDS, main
 from pytest_infranoise.errors import InfranoiseError

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from cli_tables import CASES
 
-from conftest import CASES
 from pytest_infranoise.analysis.planning import Design, plan, variances_of
 from pytest_infranoise.report.view import view_study
 from pytest_infranoise.study.store import load_study
