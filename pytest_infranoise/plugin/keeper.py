@@ -61,7 +61,7 @@ class StudyKeeper:
 
     def expect(self, number: int, session: pytest.Session | None) -> None:
         """Note how many trials were selected; from now on signals are ours."""
-        self.recorder.planned = number
+        self.recorder.plan(number)
         self._session = session
         self._signals.install()
 
@@ -106,13 +106,13 @@ class StudyKeeper:
         """Write the end of the study and print the summary."""
         from pytest_infranoise.plugin.summary import print_summary
 
-        self.recorder.finish(planned_trials=self.recorder.planned)
+        self.recorder.finish()
         print_summary(terminal, self.recorder, self._exit_status)
 
     def end(self) -> None:
         """Give back what this process holds."""
         self._signals.restore()
-        self.recorder.finish(planned_trials=self.recorder.planned)
+        self.recorder.finish()
         self.runtime.flags.clear()
         self.runtime.close()
 

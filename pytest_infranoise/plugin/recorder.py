@@ -85,6 +85,13 @@ class StudyRecorder:
         """
         self._require_writer()
 
+    def plan(self, trials: int) -> None:
+        """Note how many trials were selected, so that a running study can say what is left."""
+        self.planned = trials
+        writer = self._writer
+        if writer is not None:
+            self._attempt(lambda: writer.note(planned_trials=trials))
+
     def take(self, report: pytest.TestReport) -> None:
         """Note one report; write its trial's record if this was the last of it."""
         when: str = report.when  # xdist invents "???" for the item of a worker that died
@@ -104,13 +111,13 @@ class StudyRecorder:
         for nodeid in list(self._pending):
             self._write_pending(nodeid)
 
-    def finish(self, **results: Any) -> None:
+    def finish(self) -> None:
         """Write what is left and the end of the manifest; problems are noted, not raised."""
         self.flush()
         if self._writer is None:
             return
         if self.records:
-            self._attempt(lambda: self._require_writer().finish(**results))
+            self._attempt(self._writer.finish)
         else:
             self._writer.discard()
             self._writer = None
@@ -138,6 +145,7 @@ class StudyRecorder:
                 redactor=self._redactor,
             )
             self._writer.start()
+            self._writer.note(planned_trials=self.planned)
         return self._writer
 
     def _worker_died(self, report: pytest.TestReport) -> None:

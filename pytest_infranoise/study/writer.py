@@ -106,6 +106,23 @@ class StudyWriter:
                 f"--infra-study: {self.directory} cannot be written: {error.strerror}"
             ) from error
 
+    def note(self, **facts: Any) -> None:
+        """Add facts to the manifest that were not known when the study began.
+
+        Raises:
+            InfranoiseError: the manifest cannot be written.
+        """
+        self.manifest = {**self.manifest, **facts}
+        if self._journal is not None:
+            self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        path = self.directory / MANIFEST_NAME
+        try:
+            write_json(path, self.manifest)
+        except OSError as error:
+            raise InfranoiseError(f"{path}: cannot be written: {error.strerror}") from error
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one trial's record (`TrialRecord.to_json()`) to the disk.
 
@@ -129,11 +146,7 @@ class StudyWriter:
         self.manifest = finish_manifest(self.manifest, **self.redactor.value(results))
         try:
             self._journal.retry()
-            write_json(self.directory / MANIFEST_NAME, self.manifest)
-        except OSError as error:
-            raise InfranoiseError(
-                f"{self.directory / MANIFEST_NAME}: cannot be written: {error.strerror}"
-            ) from error
+            self._write_manifest()
         finally:
             self.close()
 
