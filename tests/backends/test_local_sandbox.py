@@ -417,7 +417,7 @@ def test_dockerfile_is_honoured(open_local: Opener, local: LocalBackend, task_wi
     assert len(warnings) == 1
     assert "FROM is ignored" in warnings[0]
     sandbox = open_local(task=task)
-    assert output(sandbox, "pwd; cat data/input.txt; echo; tool") == (
+    assert output(sandbox, "pwd; cat data/input.txt; echo; /usr/local/bin/tool") == (
         "/work-here/sub\ninput\ntool value\n"
     )
     assert output(sandbox, "ls /usr/local/bin | grep -c . ; stat -c '%u %a' /usr/local/bin/tool")
