@@ -103,8 +103,9 @@ def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> l
     for item in analysis.comparisons:
         lines += movement_lines(item, all_names=all_names)
     lines += timeout_lines(analysis)
-    lines += spread_lines(analysis)
-    lines += drift_lines(analysis)
+    if not analysis.settings.fit_only:  # copies of one solution do not vary by chance
+        lines += spread_lines(analysis)
+        lines += drift_lines(analysis)
     return lines
 
 
@@ -124,7 +125,8 @@ def recommendation_lines(analysis: Analysis) -> list[str]:
             head = "recommendation withheld"
         case _:
             head = "no recommendation"
-    lines = [f"{head}: {item.why}"]
+    # That the reference solution shows nothing more stands at the head of the verdict.
+    lines = [] if item.status is RecommendationStatus.FIT_ONLY else [f"{head}: {item.why}"]
     lines += [f"note: {note}" for note in item.notes]
     following = next_step(analysis)
     return [*lines, f"next: {following}"] if following else lines

@@ -49,7 +49,8 @@ def comparison_lines(item: Comparison, analysis: Analysis, *, with_figures: bool
     lines = []
     if with_figures:
         lines.append(contrast_line(item.success, item, analysis))
-    lines.append(f"{item.parameter_set}: {status_line(item.success, item, analysis)}")
+    if item.success.status is not Status.FIT_ONLY:
+        lines.append(f"{item.parameter_set}: {status_line(item.success, item, analysis)}")
     infra = item.infra_error
     if with_figures and infra.difference is not None:
         lines.append(contrast_line(infra, item, analysis))

@@ -10,6 +10,7 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.statistics.intervals import Interval
+from pytest_infranoise.units import format_size
 from pytest_infranoise.study.imported import COUNTS
 from pytest_infranoise.study.store import Manifest
 
@@ -154,7 +155,11 @@ def _moved(contrast: MeasureContrast) -> list[str]:
 
 
 def _interval(interval: Interval | None) -> str:
-    return "" if interval is None else f"[{points(interval[0])}, {points(interval[1])}]"
+    """Return an interval in points; nothing lies beyond 100."""
+    if interval is None:
+        return ""
+    low, high = (points(min(1.0, max(-1.0, value))) for value in interval)
+    return f"[{low}, {high}]"
 
 
 def _p(contrast: MeasureContrast) -> str:
@@ -202,4 +207,6 @@ def _trial_line(record: Mapping[str, Any]) -> Line:
     place = f"{record['task']} {record['parameter_set']}-s{record['sample']}"
     cause = f" {record['cause']}" if record["cause"] else ""
     detail = f": {one_line(record['detail'], 120)}" if record["detail"] else ""
+    if record["outcome"] == "oom" and record["memory_limit_bytes"] is not None:
+        detail += f", limit {format_size(record['memory_limit_bytes'])}"
     return Line(f"{word} {one_line(place, 80)}{cause}{detail}")

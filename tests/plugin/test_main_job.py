@@ -24,7 +24,7 @@ def test_kills_are_gone_with_headroom(bench: Bench) -> None:
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "OOM hungry 1x-s1 ended_phase: killed in agent",
+            "OOM hungry 1x-s1 ended_phase: killed in agent, limit 32 MiB",
             '3 tasks x 3 parameter sets x 1 sample, agent "oracle", interleaved',
             "*hard limit, oom policy process, 9 of 9 trials",
             "1x             1       1        0    1      0    33.3%*",

@@ -25,7 +25,7 @@ def test_assertions_are_the_verdict(bench: Bench) -> None:
     result = run(bench, "--infra-multipliers=1,4", "-n0")
     result.stdout.fnmatch_lines(
         [
-            "OOM test_suite.py::test_work 1x-s1 ended_phase: killed in agent",
+            "OOM test_suite.py::test_work 1x-s1 ended_phase: killed in agent, limit 32 MiB",
             "kills: 1 kill at 1x in 1 task, none at 4x",
         ]
     )
