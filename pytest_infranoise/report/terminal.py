@@ -10,9 +10,9 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.statistics.intervals import Interval
-from pytest_infranoise.units import format_size
 from pytest_infranoise.study.imported import COUNTS
 from pytest_infranoise.study.store import Manifest
+from pytest_infranoise.units import format_size
 
 _OUTCOMES = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.OOM, Outcome.INFRA_ERROR)
 
