@@ -354,6 +354,16 @@ def test_base_without_room_for_layers_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("local")
+def test_forgotten_backend_leaves_nothing() -> None:
+    base = Path("/var/tmp") / f"infranoise-forgotten-{os.getpid()}"
+    base.mkdir()
+    script = "from pytest_infranoise.backends.local import LocalBackend; b = LocalBackend()"
+    environment = {**os.environ, "INFRANOISE_LOCAL_DIR": str(base)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    base.rmdir()  # so it is empty
+
+
 def test_base_with_hostile_name(monkeypatch: pytest.MonkeyPatch, study: str) -> None:
     base = Path("/var/tmp") / f"infranoise test:{os.getpid()},a\\b"
     base.mkdir()

@@ -466,7 +466,9 @@ def test_info(local: LocalBackend) -> None:
     assert info.enforcement in ("hard limit", "watchdog")
     assert info.capacity.memory_bytes <= psutil.virtual_memory().total
     assert "not a security boundary" in info.isolation
-    assert info.engine_id == LocalBackend(use_cgroups=False).info.engine_id
+    other = LocalBackend(use_cgroups=False)
+    assert info.engine_id == other.info.engine_id
+    other.close()
 
 
 def test_own_kill_is_told_from_one_at_a_ceiling_above(open_local: Opener) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,6 +72,8 @@ class LocalBackend:
         self._prepared: dict[tuple[Path, str], _Prepared] = {}
         self._parent: CgroupParent | None = None
         self._run = RunFolder(self._choose_base())
+        # Also for who forgets `close`: at the interpreter's end at the latest.
+        weakref.finalize(self, self._run.close)
         try:
             self._parent = find_parent() if use_cgroups else None
             self._probe()
