@@ -11,6 +11,7 @@ from pytest_infranoise.backends.local.state import (
     choose_base,
     read_state,
     remove_sandbox,
+    run_folder_path,
 )
 from pytest_infranoise.cli.leftovers import Found, Life, life_of_owner
 
@@ -24,7 +25,7 @@ def sandboxes() -> list[Found]:
         BackendUnavailableError: there is no place for a run folder.
     """
     base = choose_base()
-    folder = base / f"infranoise-{os.geteuid()}"
+    folder = run_folder_path(base)
     if not folder.is_dir() or folder.is_symlink():
         return []
     is_used = _is_locked(folder)

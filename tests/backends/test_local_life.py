@@ -323,7 +323,7 @@ def test_ordinary_user(python_for_anybody: list[str], study: str) -> None:
     assert "system paths read-only" in found["isolation"]
     if found["enforcement"] == "watchdog":
         assert found["source"] == "watchdog"
-    assert not Path(f"/var/tmp/infranoise-{NOBODY}").exists()
+    assert not Path(f"/var/tmp/infranoise-local-{NOBODY}").exists()
 
 
 @pytest.mark.parametrize("base", ["/var/tmp", "/dev/shm"])

@@ -396,6 +396,13 @@ def test_last_one_out_removes_the_run_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    (folder.path / "ledger").touch()
+    folder.close()
+    assert [path.name for path in folder.path.iterdir()] == ["ledger"]
+
+
 def test_layer_is_built_once_and_a_failed_one_not_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     built: list[Path] = []

@@ -215,7 +215,7 @@ def test_mounts_deep_in_a_folder_change_nothing(open_local: Opener, host_folder:
 
 def test_run_folder_with_the_layers_is_masked(open_local: Opener) -> None:
     sandbox = open_local()
-    run = f"/var/tmp/infranoise-{os.geteuid()}"
+    run = f"/var/tmp/infranoise-local-{os.geteuid()}"
     if Path(run).is_dir():
         assert output(sandbox, f"ls -A {run}") == ""
 

@@ -14,7 +14,7 @@ from sandboxes import BUSYBOX, allocation, request_for
 from pytest_infranoise.admission import AdmissionLedger, Budget, Request
 from pytest_infranoise.admission.entry import birth_of
 from pytest_infranoise.backends.docker import connection
-from pytest_infranoise.backends.local.state import SandboxState, write_state
+from pytest_infranoise.backends.local.state import SandboxState, run_folder_path, write_state
 from pytest_infranoise.cli import leftovers, leftovers_local
 from pytest_infranoise.cli.leftovers import Found, Life, life_of_owner, removable
 
@@ -107,7 +107,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run_folder(here):
-    folder = here / "local" / f"infranoise-{os.geteuid()}"
+    folder = run_folder_path(here / "local")
     (folder / "sandboxes").mkdir(parents=True, mode=0o700)
     (folder / "layers" / "sha256-1").mkdir(parents=True)
     return folder

@@ -1,8 +1,8 @@
 """The run folder: where sandboxes and layers lie on disk, and how what a dead run left is found.
 
-`<base>/infranoise-<uid>/` holds `sandboxes/<token>/` (one per open trial, with `state.json`) and
-`layers/` (made once per content). Every process that uses it holds a shared lock on the folder; who
-gets the exclusive lock is alone, so everything there is left over and goes.
+`<base>/infranoise-local-<uid>/` holds `sandboxes/<token>/` (one per open trial, with `state.json`)
+and `layers/` (made once per content). Every process that uses it holds a shared lock on the folder;
+who gets the exclusive lock is alone, so everything of ours there is left over and goes.
 """
 
 import contextlib
@@ -66,11 +66,16 @@ def choose_base() -> Path:
     )
 
 
+def run_folder_path(base: Path) -> Path:
+    """Return where this user's run folder is below a base; only this module makes it."""
+    return base / f"infranoise-local-{os.geteuid()}"
+
+
 class RunFolder:
     """This user's run folder, held by a shared lock until `close`."""
 
     def __init__(self, base: Path) -> None:
-        self.path = base / f"infranoise-{os.geteuid()}"
+        self.path = run_folder_path(base)
         self._lock = self._enter()
         self.sandboxes = self.path / "sandboxes"
         self.layers = self.path / "layers"
@@ -155,7 +160,10 @@ class RunFolder:
         else:
             with contextlib.suppress(FileNotFoundError):
                 self.sweep(None)
-            remove_tree(self.path)
+            for folder in (self.sandboxes, self.layers):
+                remove_tree(folder)
+            with contextlib.suppress(OSError):  # what is not ours stays
+                self.path.rmdir()
         os.close(self._lock)
         self._lock = -1
 
