@@ -140,8 +140,8 @@ def test_images_are_built_once(one_bench: Bench, docker_backend: Any) -> None:
 
 def test_trials_wait_behind_ordinary_tests_and_both_run(one_bench: Bench) -> None:
     one_bench.task("calm")
-    one_bench.pytester.makepyfile("def test_yes(): pass")
-    result = one_bench.run(".", "--infra-multipliers=1,2", "-n0", "-v")
+    (one_bench.path / "bench" / "test_yes.py").write_text("def test_yes(): pass\n")
+    result = one_bench.run("--infra-multipliers=1,2", "-n0", "-v")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*::test_yes PASSED*", "bench/calm/task.toml::* PASSED*"])
 

@@ -176,8 +176,8 @@ def test_study_exit_code_treats_trials_as_data(one_bench: Bench) -> None:
 
 def test_study_exit_code_does_not_hide_other_failures(one_bench: Bench) -> None:
     one_bench.task("calm")
-    one_bench.pytester.makepyfile("def test_no(): assert False")
-    result = one_bench.run(".", "--infra-multipliers=1", "-n0", "--infra-exit=study")
+    (one_bench.path / "bench" / "test_no.py").write_text("def test_no(): assert False\n")
+    result = one_bench.run("--infra-multipliers=1", "-n0", "--infra-exit=study")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["exit code 1: 1 error(s) besides the trials' outcomes"])
 
