@@ -9,13 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from pytest_infranoise import verify
-from pytest_infranoise.admission import AdmissionLedger, Admit, Budget, Grant, request_for
+from pytest_infranoise.admission import (
+    AdmissionLedger,
+    Admit,
+    Budget,
+    Grant,
+    request_for,
+    take_cpus,
+)
 from pytest_infranoise.agents.base import INSTRUCTION_PATH, Agent, AgentStep
 from pytest_infranoise.backends.base import (
     Backend,
@@ -25,6 +31,12 @@ from pytest_infranoise.backends.base import (
     StepResult,
 )
 from pytest_infranoise.errors import SandboxError
+from pytest_infranoise.model.enforcement import (
+    DEFAULT_ENFORCEMENT,
+    Enforcement,
+    thread_environment,
+    whole_cores,
+)
 from pytest_infranoise.model.outcome import (
     Cause,
     Classification,
@@ -32,13 +44,14 @@ from pytest_infranoise.model.outcome import (
     Ending,
     Evidence,
     Phase,
-    PhaseEvidence,
     Verdict,
     classify,
     increase,
 )
 from pytest_infranoise.model.task import Leftovers, PreparedImage, Task
-from pytest_infranoise.model.trial import PhaseRecord, TrialPlan, TrialRecord
+from pytest_infranoise.model.trial import TrialPlan, TrialRecord
+from pytest_infranoise.phases import FRESH, PhaseRun, merge_setup, utc_now
+from pytest_infranoise.policing import PolicedSandbox, police
 
 _SETUP_SCRIPT = """
 mkdir -p /logs/agent /logs/verifier /logs/artifacts && chmod 777 /logs /logs/*
@@ -51,17 +64,14 @@ done </proc/meminfo
 _EMPTY_SHM = "rm -rf /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?*"
 
 
-FRESH = Counters(oom_kills=0, limit_hits=0, cpu_seconds=0.0, cpu_periods=0, throttled_periods=0)
-"""Where the counters of a new cgroup start."""
-
-
 @dataclass(frozen=True, slots=True)
 class TrialContext:
     """What all trials of one process share.
 
     `admit` says whether the guarantee or the kill threshold is reserved on the host. `environment`
     holds host variables that the user passes through by name; their values are never recorded.
-    `should_stop` is asked while a trial waits for admission.
+    `should_stop` is asked while a trial waits for admission. `ceiling_bytes` is what all trials of
+    the run together may use, None for no ceiling.
     """
 
     backend: Backend
@@ -72,6 +82,8 @@ class TrialContext:
     owner: str
     admit: Admit = "guarantee"
     leftovers: Leftovers = "keep"
+    enforcement: Enforcement = DEFAULT_ENFORCEMENT
+    ceiling_bytes: int | None = None
     pass_threshold: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
     masked_paths: Sequence[Path] = ()
@@ -127,93 +139,6 @@ def _verify(trial: "LiveTrial") -> None:
         phase.set_output(output or b"")
 
 
-class PhaseRun:
-    """A phase while it lasts: collects what happened, becomes evidence and record at its end."""
-
-    output_limit_bytes = 16 * 1024
-
-    def __init__(self, phase: Phase, before: Counters) -> None:
-        self.phase = phase
-        self.before = before
-        self.after = before
-        self.started_at = utc_now()
-        self.ending = Ending.EXIT
-        self.exit_code: int | None = None
-        self.wall_seconds: float | None = None
-        self.output = ""
-        self.output_truncated = False
-        self.error: str | None = None
-        self.error_cause: Cause | None = None
-        self._began = time.monotonic()
-
-    def finish(self, result: StepResult) -> None:
-        """Take over what became of the phase's main step."""
-        self.ending = result.ending
-        self.exit_code = result.exit_code
-        self.wall_seconds = result.wall_seconds
-        self.output = result.output
-        self.output_truncated = result.output_truncated
-
-    def fail(self, error: SandboxError) -> None:
-        """Note that the provider, not a command, failed."""
-        self.error = str(error)
-        self.error_cause = Cause(error.cause)
-        lost = self.error_cause is Cause.SANDBOX_LOST
-        self.ending = Ending.LOST if lost else Ending.ERROR
-
-    def set_output(self, content: bytes) -> None:
-        """Keep the end of a log file as the phase's output."""
-        self.output_truncated = len(content) > self.output_limit_bytes
-        self.output = content[-self.output_limit_bytes :].decode("utf-8", "replace")
-
-    def close(self) -> None:
-        """Stop the clock, unless a step's own time stands already."""
-        if self.wall_seconds is None:
-            self.wall_seconds = time.monotonic() - self._began
-
-    @property
-    def hints_at_kill(self) -> bool:
-        """Whether something suggests a kill that the counter may not show yet."""
-        return self.ending is not Ending.EXIT or self.exit_code not in (0, None)
-
-    def evidence(self) -> PhaseEvidence:
-        """Return the facts that decide the outcome."""
-        return PhaseEvidence(
-            phase=self.phase,
-            ending=self.ending,
-            exit_code=self.exit_code,
-            oom_kills=increase(self.before.oom_kills, self.after.oom_kills),
-            oom_kills_source=self.after.source,
-            limit_reached=self.after.limit_reached,
-            error_cause=self.error_cause,
-            error=self.error,
-        )
-
-    def record(self) -> PhaseRecord:
-        """Return what the journal keeps of the phase."""
-        before, after = self.before, self.after
-        return PhaseRecord(
-            phase=self.phase.value,
-            ending=self.ending.value,
-            started_at=self.started_at,
-            wall_seconds=self.wall_seconds or 0.0,
-            exit_code=self.exit_code,
-            oom_kills=increase(before.oom_kills, after.oom_kills),
-            oom_kills_source=after.source,
-            limit_reached=after.limit_reached,
-            limit_hits=increase(before.limit_hits, after.limit_hits),
-            memory_peak_bytes=after.memory_peak_bytes,
-            memory_working_set_bytes=after.memory_working_set_bytes,
-            cpu_seconds=_rise(before.cpu_seconds, after.cpu_seconds),
-            cpu_periods=increase(before.cpu_periods, after.cpu_periods),
-            throttled_periods=increase(before.throttled_periods, after.throttled_periods),
-            throttled_seconds=_rise(before.throttled_seconds, after.throttled_seconds),
-            output=self.output,
-            output_truncated=self.output_truncated,
-            error=self.error,
-        )
-
-
 class LiveTrial:
     """A trial between admission and record, as a context manager.
 
@@ -232,6 +157,7 @@ class LiveTrial:
         self.verdict: Verdict | None = None
         self.environment = _trial_environment(plan, task, context)
         self._sandbox: Sandbox | None = None
+        self._police: PolicedSandbox | None = None
         self._last = FRESH
         self._phases: list[PhaseRun] = []
         self._effective: EffectiveLimits | None = None
@@ -255,8 +181,9 @@ class LiveTrial:
 
     @property
     def is_open(self) -> bool:
-        """Whether a phase can still run: the sandbox stands and no phase has failed."""
-        failed = any(run.ending in (Ending.LOST, Ending.ERROR) for run in self._phases)
+        """Whether a phase can still run: the sandbox stands and no phase was the trial's end."""
+        final = (Ending.LOST, Ending.ERROR, Ending.OOM_POLICY)
+        failed = any(run.ending in final for run in self._phases)
         return self._sandbox is not None and not failed
 
     @property
@@ -317,12 +244,16 @@ class LiveTrial:
             run.fail(error)
         run.close()
         self._last = run.after = self._read_counters(run)
+        if self._police is not None:
+            run.victim = self._police.victim
+            if self._police.has_ended:
+                run.end_by_policy(self._police.victim)
         self._phases.append(run)
 
     def record(self, classification: Classification | None = None) -> TrialRecord:
         """Return the trial's record; the classification is made from the evidence."""
         plan, allocation = self.plan, self.plan.allocation
-        phases = _merge_setup(self._phases)
+        phases = merge_setup(self._phases)
         evidence = Evidence(
             phases=[run.evidence() for run in phases],
             verdict=self.verdict,
@@ -352,6 +283,7 @@ class LiveTrial:
             cpu_seconds=last.cpu_seconds,
             cpu_periods=last.cpu_periods,
             throttled_periods=last.throttled_periods,
+            overrun_seconds=last.overrun_seconds,
             started_at=self._started_at,
             wall_seconds=self._wall_seconds,
             admission_wait_seconds=None if self._grant is None else self._grant.wait_seconds,
@@ -382,23 +314,41 @@ class LiveTrial:
         )
 
     def _open(self) -> None:
-        request = SandboxRequest(
-            study=self.plan.study,
-            trial=_sandbox_name(self.plan),
-            owner=self.context.owner,
-            task=self.task,
-            image=self.image,
-            allocation=self.plan.allocation,
-            environment={**self.task.environment, **self.context.environment},
-            masked_paths=self.context.masked_paths,
+        context, allocation = self.context, self.plan.allocation
+        sandbox: Sandbox = context.backend.open(self._request())
+        self._police = police(
+            sandbox, context.enforcement, allocation.memory_limit_bytes, context.backend.info
         )
-        sandbox = self.context.backend.open(request)
+        sandbox = self._police or sandbox
         self._stack.callback(sandbox.close)
         self._sandbox = sandbox
         self._effective = sandbox.effective_limits()
         self._seen = _Seen.parse(sandbox.exec(["sh", "-c", _SETUP_SCRIPT]))
         if self.task.instruction is not None:
             put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
+
+    def _request(self) -> SandboxRequest:
+        context, allocation = self.context, self.plan.allocation
+        enforcement = context.enforcement
+        environment = {**self.task.environment, **context.environment}
+        cpus = None
+        if enforcement.visible == "limit":
+            environment = {**thread_environment(allocation.cpu_limit_cores), **environment}
+            count, info = whole_cores(allocation.cpu_limit_cores), context.backend.info
+            cpus = None if count is None else take_cpus(info.cpus, count, info.engine_id)
+        return SandboxRequest(
+            study=self.plan.study,
+            trial=_sandbox_name(self.plan),
+            owner=context.owner,
+            task=self.task,
+            image=self.image,
+            allocation=enforcement.for_engine(allocation),
+            environment=environment,
+            masked_paths=context.masked_paths,
+            enforcement=enforcement,
+            ceiling_bytes=context.ceiling_bytes,
+            cpus=cpus,
+        )
 
     def _read_counters(self, run: PhaseRun) -> Counters:
         """Return the counters at a phase's end; what cannot be read any more is unknown."""
@@ -425,11 +375,6 @@ def put_text(sandbox: Sandbox, text: str, target: str) -> None:
         source.write_text(text, encoding="utf-8")
         source.chmod(0o644)
         sandbox.put(source, target)
-
-
-def utc_now() -> str:
-    """Return the time as UTC, ISO 8601, with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,21 +417,6 @@ def _sandbox_name(plan: TrialPlan) -> str:
     return f"{plan.task}::{plan.id}-a{plan.attempt}"
 
 
-def _merge_setup(phases: Sequence[PhaseRun]) -> list[PhaseRun]:
-    """Return the phases with consecutive parts of one phase joined."""
-    merged: list[PhaseRun] = []
-    for run in phases:
-        if merged and merged[-1].phase is run.phase:
-            first = merged[-1]
-            run.before = first.before
-            run.started_at = first.started_at
-            run.wall_seconds = (run.wall_seconds or 0.0) + (first.wall_seconds or 0.0)
-            merged[-1] = run
-        else:
-            merged.append(run)
-    return merged
-
-
 def _requested(plan: TrialPlan) -> dict[str, Any]:
     values = asdict(plan.requested)
     del values["notes"]
@@ -496,7 +426,3 @@ def _requested(plan: TrialPlan) -> dict[str, Any]:
 
 def _effective(limits: EffectiveLimits | None) -> dict[str, Any]:
     return {} if limits is None else {**limits.values, "source": limits.source}
-
-
-def _rise(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else max(0.0, after - before)

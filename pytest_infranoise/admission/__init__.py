@@ -4,11 +4,13 @@ from pytest_infranoise.admission.budget import (
     Admit,
     Budget,
     Request,
+    ceiling_bytes,
     check_guarantees,
     default_budget,
     make_budget,
     request_for,
 )
+from pytest_infranoise.admission.cpus import take_cpus
 from pytest_infranoise.admission.folder import default_directory
 from pytest_infranoise.admission.ledger import AdmissionLedger, AdmissionStoppedError, Grant
 
@@ -19,9 +21,11 @@ __all__ = [
     "Budget",
     "Grant",
     "Request",
+    "ceiling_bytes",
     "check_guarantees",
     "default_budget",
     "default_directory",
     "make_budget",
     "request_for",
+    "take_cpus",
 ]

@@ -89,6 +89,15 @@ def make_budget(
     )
 
 
+def ceiling_bytes(budget: Budget, capacity: Capacity) -> int:
+    """Return the memory that all trials of a run together may really use.
+
+    Guarantees fit the budget, kill thresholds together may not. So the ceiling is what the engine
+    can give, whatever smaller budget was chosen for reservations.
+    """
+    return max(budget.memory_bytes, default_budget(capacity).memory_bytes)
+
+
 def request_for(
     allocation: Allocation, budget: Budget, *, admit: Admit = "guarantee", label: str = ""
 ) -> Request:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.outcome import Counters, Ending
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.model.task import PreparedImage, Task
@@ -29,7 +30,10 @@ class EngineInfo:
 
     `engine` is name and version for people (`docker 20.10.24`); `engine_id` keys the admission
     budget (two clients of one engine share it); `enforcement` is `hard limit` or `watchdog`;
-    `isolation` says in a few words what the sandbox is. `details` goes to the manifest as it is.
+    `isolation` says in a few words what the sandbox is. `cpus` are the CPUs that a sandbox can be
+    bound to, none where it cannot. `has_ceiling` says whether all sandboxes of a study can share a
+    memory ceiling, `kills_groups` whether the kernel itself kills a whole sandbox under the
+    container policy (`memory.oom.group`). `details` goes to the manifest as it is.
     """
 
     backend: str
@@ -39,6 +43,9 @@ class EngineInfo:
     enforcement: str
     capacity: Capacity
     isolation: str = ""
+    cpus: tuple[int, ...] = ()
+    has_ceiling: bool = False
+    kills_groups: bool = False
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,6 +56,9 @@ class SandboxRequest:
 
     `trial` is unique within the study and names the container. `environment` is set for every
     step; `masked_paths` are host folders that must not be visible inside (local backend).
+    `allocation` is what the engine itself is to enforce, `enforcement` how. `ceiling_bytes` is what
+    all sandboxes of the study together may use, None for no ceiling of ours. `cpus` are the CPUs
+    that the sandbox is bound to, None for all.
     """
 
     study: str
@@ -59,6 +69,9 @@ class SandboxRequest:
     allocation: Allocation
     environment: Mapping[str, str] = field(default_factory=dict)
     masked_paths: Sequence[Path] = ()
+    enforcement: Enforcement = DEFAULT_ENFORCEMENT
+    ceiling_bytes: int | None = None
+    cpus: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +95,10 @@ class StepResult:
 class EffectiveLimits:
     """Limits as read back from where they are enforced; None is uncapped, absent is unknown.
 
-    `values` may hold `memory_limit_bytes`, `memory_reservation_bytes`, `memory_swap_bytes` (memory
-    plus swap), `cpu_limit_cores`, `cpu_weight`; `source` says where they were read.
+    `values` may hold `memory_limit_bytes`, `memory_reservation_bytes` (preferred under pressure),
+    `memory_protected_bytes` (never reclaimed), `memory_swap_bytes` (memory plus swap),
+    `memory_ceiling_bytes` (the least limit of a cgroup above), `memory_watch_bytes` (a threshold
+    that a watch enforces), `cpu_limit_cores`, `cpu_weight`; `source` says where they were read.
     """
 
     values: Mapping[str, int | float | None]
@@ -195,7 +210,8 @@ class Backend(Protocol):
     def sweep(self, study: str, owner: str | None = None) -> int:
         """Remove every sandbox of a study (of one owner), and return how many there were.
 
-        Usable from any process and thread, also while another is inside a sandbox's method.
+        Without an owner the study's shared ceiling goes too. Usable from any process and thread,
+        also while another is inside a sandbox's method.
         """
 
     def close(self) -> None:

@@ -7,9 +7,12 @@ pure, so that a table of cases can test it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Literal, Self
 
 SIGKILL_EXIT = 137
+
+Victim = Literal["step", "child", "all"]
+"""Who was killed: a step's own command, a process that it had started, or everything."""
 
 
 class Outcome(StrEnum):
@@ -70,6 +73,10 @@ class Counters:
     v1, the peak stands at the limit; v2, the cgroup's own `oom` or `max` event counter is above
     zero. It is False in an uncapped set. Peaks and sums are cumulative over the sandbox's life.
     `source` names the files or the hint that the kill count was read from.
+
+    `*_some_pressure_seconds` is how long at least one process waited for the resource, `_full_` how
+    long all did at once (pressure stall information). `host_*` are of the engine's whole host since
+    it was booted. `overrun_seconds` is how long a watch saw the threshold passed.
     """
 
     oom_kills: int | None = None
@@ -81,6 +88,15 @@ class Counters:
     cpu_periods: int | None = None
     throttled_periods: int | None = None
     throttled_seconds: float | None = None
+    memory_some_pressure_seconds: float | None = None
+    memory_full_pressure_seconds: float | None = None
+    cpu_some_pressure_seconds: float | None = None
+    host_memory_some_pressure_seconds: float | None = None
+    host_memory_full_pressure_seconds: float | None = None
+    host_cpu_some_pressure_seconds: float | None = None
+    host_cpu_busy_seconds: float | None = None
+    host_cpu_total_seconds: float | None = None
+    overrun_seconds: float | None = None
     source: str | None = None
 
 

@@ -45,6 +45,7 @@ def trial_id(parameter_set: str, sample: int) -> str:
 class PhaseRecord:
     """What is recorded of one phase; see docs/measurement.md for each number.
 
+    `victim` is who was killed: `step`, `child` or `all`; None without a kill, or if unknown.
     `output` is the tail of what the phase printed, decoded with replacement;
     `output_truncated` says whether anything before it was dropped.
     """
@@ -64,6 +65,15 @@ class PhaseRecord:
     cpu_periods: int | None = None
     throttled_periods: int | None = None
     throttled_seconds: float | None = None
+    victim: str | None = None
+    overrun_seconds: float | None = None
+    memory_some_pressure_seconds: float | None = None
+    memory_full_pressure_seconds: float | None = None
+    cpu_some_pressure_seconds: float | None = None
+    host_memory_some_pressure_seconds: float | None = None
+    host_memory_full_pressure_seconds: float | None = None
+    host_cpu_some_pressure_seconds: float | None = None
+    host_cpu_busy_share: float | None = None
     output: str = ""
     output_truncated: bool = False
     error: str | None = None
@@ -104,6 +114,7 @@ class TrialRecord:
     cpu_seconds: float | None = None
     cpu_periods: int | None = None
     throttled_periods: int | None = None
+    overrun_seconds: float | None = None
     wall_seconds: float | None = None
     admission_wait_seconds: float | None = None
     trials_beside: int | None = None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_infranoise.admission import Admit
     from pytest_infranoise.design import Order
+    from pytest_infranoise.model.enforcement import Enforcement
     from pytest_infranoise.model.resources import ParameterSet
     from pytest_infranoise.model.task import Leftovers
 
@@ -95,6 +96,28 @@ OPTIONS = (
         choices=("keep", "kill"),
         default="keep",
     ),
+    OptionSpec(
+        "enforcement",
+        "how limits are enforced: hard (by the kernel, at once), lenient:SECONDS (an overrun is "
+        "tolerated for that long, then everything is killed), or a whole method by name, with the "
+        "multipliers that belong to it: k8s-1x, k8s-1x-3x, harbor-docker",
+        metavar="METHOD",
+        default="hard",
+    ),
+    OptionSpec(
+        "oom-policy",
+        "process: a kill takes one process and the trial goes on; container: the first kill ends "
+        "the trial",
+        choices=("process", "container"),
+        default="process",
+    ),
+    OptionSpec(
+        "visible",
+        "which CPUs programs in the sandbox see: the host's, or as many as the CPU limit allows "
+        "(whole cores become a cpuset, thread variables follow the limit)",
+        choices=("host", "limit"),
+        default="host",
+    ),
     OptionSpec("study", "the study's own folder (default: .infranoise/<id>)", metavar="DIR"),
     OptionSpec("memory-budget", "memory that all trials may reserve together", metavar="SIZE"),
     OptionSpec("cpu-budget", "cores that all trials may reserve together", metavar="CORES"),
@@ -161,8 +184,21 @@ SWEEP_INI = tuple(spec.dest for spec in OPTIONS if spec.is_sweep)
 
 
 def is_sweep(config: "pytest.Config", options: Any = None) -> bool:
-    """Whether task folders are to be collected: a sweep option or its ini twin is set."""
-    return any(option_value(config, name, options) is not None for name in _SWEEP)
+    """Whether task folders are to be collected: a sweep option or its ini twin is set.
+
+    A preset is one, since it brings multipliers along.
+    """
+    if any(option_value(config, name, options) is not None for name in _SWEEP):
+        return True
+    return _preset_multipliers(option_value(config, "enforcement", options)) is not None
+
+
+def _preset_multipliers(method: str) -> str | None:
+    if method == "hard":  # every pytest start comes along here
+        return None
+    from pytest_infranoise.model.enforcement import preset_multipliers
+
+    return preset_multipliers(method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +214,7 @@ class Settings:
     agent_files: tuple[str, ...]
     agent_env: tuple[str, ...]
     leftovers: "Leftovers"
+    enforcement: "Enforcement"
     study_directory: Path | None
     memory_budget_bytes: int | None
     cpu_budget_cores: float | None
@@ -214,6 +251,7 @@ def read_settings(config: "pytest.Config") -> Settings:
         agent_files=tuple(option_value(config, "agent-files")),
         agent_env=tuple(option_value(config, "agent-env")),
         leftovers=_choice(config, "leftovers"),
+        enforcement=_enforcement(config),
         study_directory=(config.invocation_params.dir / study) if study else None,
         memory_budget_bytes=given("memory-budget", units.parse_size),
         cpu_budget_cores=given("cpu-budget", units.parse_cores),
@@ -234,6 +272,27 @@ def _place(config: "pytest.Config", name: str) -> str:
     if getattr(config.option, spec.dest, None) is not None:
         return spec.flag
     return f"{config.inipath}: {spec.dest}"
+
+
+def _explicit(config: "pytest.Config", name: str) -> tuple[Any, str] | None:
+    """Return an option's value with its place, None where only the default speaks."""
+    spec = _BY_NAME[name]
+    value = getattr(config.option, spec.dest, None) or config.getini(spec.dest)
+    return (value, _place(config, name)) if value else None
+
+
+def _enforcement(config: "pytest.Config") -> "Enforcement":
+    from pytest_infranoise.model.enforcement import choose_enforcement
+
+    for name in ("oom-policy", "admit"):
+        _choice(config, name)
+    return choose_enforcement(
+        option_value(config, "enforcement"),
+        where=_place(config, "enforcement"),
+        oom_policy=_explicit(config, "oom-policy"),
+        visible=_choice(config, "visible"),
+        admit=_explicit(config, "admit"),
+    )
 
 
 def _choice(config: "pytest.Config", name: str) -> Any:
@@ -293,4 +352,6 @@ def _parameter_sets(config: "pytest.Config") -> tuple["ParameterSet", ...]:
         )
     if named:
         return crossed_sets(single["memory"], single["cpu"], single["timeout"])
+    if joint is None and (text := _preset_multipliers(option_value(config, "enforcement"))):
+        joint = parse_multipliers(text, where=_place(config, "enforcement"))
     return joint_sets(joint or (ONE,))

@@ -17,11 +17,11 @@ from pytest_infranoise.design import AllocationTable, trial_seed
 from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.trial import TrialRecord
+from pytest_infranoise.phases import utc_now
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.redact import Redactor
 from pytest_infranoise.study.writer import StudyWriter, create_study
-from pytest_infranoise.trial import utc_now
 
 ATTRIBUTE = "infranoise"
 """The attribute of a report that carries its trial's record, as plain builtins."""
@@ -180,6 +180,7 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         images=runtime.images,
         admit=settings.admit,
         leftovers=settings.leftovers,
+        enforcement=settings.enforcement,
         is_clamped=settings.clamp,
         workers=int(config.getoption("numprocesses", None) or 0),
         passed_variables=settings.agent_env,

@@ -17,6 +17,7 @@ import pytest
 from pytest_infranoise.admission import (
     AdmissionLedger,
     Budget,
+    ceiling_bytes,
     check_guarantees,
     make_budget,
 )
@@ -38,6 +39,7 @@ from pytest_infranoise.model.trial import TrialPlan
 from pytest_infranoise.plugin.handover import Handover, identity_of
 from pytest_infranoise.plugin.options import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
+from pytest_infranoise.policing import check_enforcement
 from pytest_infranoise.trial import TrialContext
 
 if TYPE_CHECKING:
@@ -120,7 +122,9 @@ class Runtime:
         )
         check_guarantees(
             {
-                name: [item.effective for item in by_set.values()]
+                name: [
+                    self.settings.enforcement.granted(item.effective) for item in by_set.values()
+                ]
                 for name, by_set in self.table.allocations.items()
             },
             self.budget,
@@ -157,7 +161,18 @@ class Runtime:
         from pytest_infranoise.backends.registry import open_backend
 
         name = self.handover.backend or self.settings.backend
-        return open_backend(name, informative_agent=not self.agent.is_reference)
+        backend = open_backend(name, informative_agent=not self.agent.is_reference)
+        try:
+            check_enforcement(self.settings.enforcement, backend.info)
+        except UsageError:
+            backend.close()
+            raise
+        return backend
+
+    @property
+    def enforcement_words(self) -> str:
+        """How limits are enforced, in words."""
+        return self.settings.enforcement.words(self.backend.info.enforcement)
 
     @property
     def has_backend(self) -> bool:
@@ -201,6 +216,8 @@ class Runtime:
             owner=self.owner,
             admit=self.settings.admit,
             leftovers=self.settings.leftovers,
+            enforcement=self.settings.enforcement,
+            ceiling_bytes=ceiling_bytes(self.budget, self.backend.info.capacity),
             environment=self.passed_environment(),
             masked_paths=self._masked_paths(),
             should_stop=self.flags.should_stop,
@@ -264,7 +281,7 @@ class Runtime:
             position=position,
             seed=trial_seed(self.handover.seed, task.name, sample),
             requested=given.requested,
-            allocation=given.effective,
+            allocation=self.settings.enforcement.granted(given.effective),
             agent_timeout_seconds=agent_timeout(task, self.sets[parameter_set]),
         )
 

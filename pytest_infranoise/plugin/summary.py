@@ -35,7 +35,7 @@ def header_lines(runtime: Runtime) -> list[str]:
         info, budget = runtime.backend.info, runtime.budget
         cgroup = "no cgroup" if info.cgroup_version is None else f"cgroup v{info.cgroup_version}"
         lines.append(
-            f"infranoise: {info.engine}, {cgroup}, {info.enforcement}; budget "
+            f"infranoise: {info.engine}, {cgroup}, {runtime.enforcement_words}; budget "
             f"{format_size(budget.memory_bytes)}, {budget.cpu_cores:g} cores"
         )
         lines += [f"infranoise: {note}" for note in (*info.notes, *clamp_notes(runtime))]

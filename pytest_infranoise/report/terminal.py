@@ -6,6 +6,7 @@ from typing import Any
 from pytest_infranoise.analysis import Analysis, Comparison, MeasureContrast, SetResult
 from pytest_infranoise.analysis.figures import bare_p, percent, plural, points
 from pytest_infranoise.analysis.words import verdict_lines
+from pytest_infranoise.model.enforcement import enforcement_words
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.view import StudyView
@@ -88,10 +89,9 @@ def engine_words(manifest: Mapping[str, Any]) -> str:
     parts = (
         engine.get("engine") or "engine unknown",
         cgroup,
-        engine.get("enforcement") or "enforcement unknown",
-        "oom policy process",
+        enforcement_words(manifest) or "enforcement unknown",
     )
-    return ", ".join(one_line(str(part), 60) for part in parts)
+    return ", ".join(one_line(str(part), 120) for part in parts)
 
 
 def _set_table(analysis: Analysis) -> list[Line]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_infranoise.analysis import Analysis, AnalysisSettings, analyse
 from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.enforcement import enforcement_words
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
@@ -139,7 +140,7 @@ def analysis_settings(
         "fit_only": facts.agent.get("name") in REFERENCE_AGENTS,
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
         "interleaved": None if order is None else order == "interleaved",
-        "engine": f"{engine.get('engine')}, {engine.get('enforcement')}" if engine else None,
+        "engine": f"{engine.get('engine')}, {enforcement_words(manifest)}" if engine else None,
         "engine_is_isolating": engine.get("backend") != "local"
         and engine.get("enforcement") != "watchdog",
     }

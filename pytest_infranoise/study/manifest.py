@@ -10,6 +10,7 @@ from typing import Any
 from pytest_infranoise.admission import Budget
 from pytest_infranoise.backends.base import EngineInfo
 from pytest_infranoise.design import AllocationTable, agent_timeout
+from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.resources import Multiplier, ParameterSet, baseline_of
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import SCHEMA_VERSION
@@ -45,6 +46,7 @@ class StudyFacts:
     images: Mapping[str, PreparedImage] = field(default_factory=dict)
     admit: str = "guarantee"
     leftovers: str = "keep"
+    enforcement: Enforcement = DEFAULT_ENFORCEMENT
     is_clamped: bool = False
     workers: int = 0
     passed_variables: Sequence[str] = ()
@@ -79,6 +81,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "passed_variables": sorted(facts.passed_variables),
         "leftovers": facts.leftovers,
         "backend": asdict(facts.engine),
+        "enforcement": facts.enforcement.facts(facts.engine.enforcement),
         "admission": {"admit": facts.admit, "budget": asdict(facts.budget)},
         "workers": facts.workers,
         "tasks": [_task_facts(task, facts) for task in facts.tasks],
