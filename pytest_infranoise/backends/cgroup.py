@@ -20,6 +20,7 @@ from pytest_infranoise.model.outcome import Counters
 CgroupValues = dict[str, int | float | None]
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # A charge of more than 2**3 pages never invokes the OOM killer, so at a kill the usage stands at
 # most that far below the limit.
 _LARGEST_FATAL_CHARGE_BYTES = 8 * _PAGE_BYTES
@@ -50,6 +51,9 @@ class CgroupFiles(Protocol):
     def memory_subtree(self, name: str) -> list[str]:
         """Return that file's text for the cgroup and each one below it."""
 
+    def host(self, name: str) -> str | None:
+        """Return a file of the engine's host below /proc."""
+
 
 def read_counters(files: CgroupFiles, memory_limit_bytes: int | None) -> Counters:
     """Read a cgroup's counters; a value that the kernel does not offer here is None.
@@ -69,6 +73,8 @@ def read_counters(files: CgroupFiles, memory_limit_bytes: int | None) -> Counter
         cpu_periods=cpu.get("nr_periods"),
         throttled_periods=cpu.get("nr_throttled"),
         throttled_seconds=_throttled_seconds(cpu),
+        **_pressures(files),
+        **_host_cpu(files),
         source=None if kills is None else _kills_source(files),
     )
 
@@ -107,7 +113,12 @@ def _limit_reached(
         if "max" not in events:
             return None
         return events["max"] > 0 or events.get("oom", 0) > 0
-    return None if peak is None else peak > memory_limit_bytes - _LARGEST_FATAL_CHARGE_BYTES
+    return None if peak is None else is_at_limit(peak, memory_limit_bytes)
+
+
+def is_at_limit(peak: int, limit_bytes: int) -> bool:
+    """Whether a peak stands where a limit lets it rise no further (bytes)."""
+    return peak > limit_bytes - _LARGEST_FATAL_CHARGE_BYTES
 
 
 def _limit_hits(files: CgroupFiles, peak: int | None, memory_limit_bytes: int | None) -> int | None:
@@ -144,6 +155,50 @@ def _throttled_seconds(cpu: dict[str, int]) -> float | None:
     return cpu["throttled_time"] / 1e9 if "throttled_time" in cpu else None
 
 
+def _pressures(files: CgroupFiles) -> dict[str, float | None]:
+    """Read pressure stall information: version 2 has it per cgroup, and the host as a whole."""
+    found: dict[str, float | None] = {}
+    has_own = files.version == 2
+    for prefix, memory, cpu in (
+        (
+            "",
+            files.memory("memory.pressure") if has_own else None,
+            files.cpu("cpu.pressure") if has_own else None,
+        ),
+        ("host_", files.host("pressure/memory"), files.host("pressure/cpu")),
+    ):
+        found[f"{prefix}memory_some_pressure_seconds"] = stalled_seconds(memory, "some")
+        found[f"{prefix}memory_full_pressure_seconds"] = stalled_seconds(memory, "full")
+        found[f"{prefix}cpu_some_pressure_seconds"] = stalled_seconds(cpu, "some")
+    return found
+
+
+def stalled_seconds(text: str | None, kind: str) -> float | None:
+    """Return the total of a pressure file's line `some` or `full`, in seconds."""
+    for line in (text or "").splitlines():
+        word, *fields = line.split()
+        total = next((field[6:] for field in fields if field.startswith("total=")), "")
+        if word == kind and total.isdecimal():
+            return int(total) / 1e6
+    return None
+
+
+def _host_cpu(files: CgroupFiles) -> dict[str, float | None]:
+    """Read how long the host's CPUs worked and how long they were there, since it was booted.
+
+    Guest time is part of user time already; waiting for a disk is idle.
+    """
+    first = (files.host("stat") or "").partition("\n")[0].split()
+    if len(first) < 9 or first[0] != "cpu":
+        return {}
+    ticks = [int(word) for word in first[1:9]]
+    total, idle = sum(ticks), ticks[3] + ticks[4]
+    return {
+        "host_cpu_busy_seconds": (total - idle) / _TICKS_PER_SECOND,
+        "host_cpu_total_seconds": total / _TICKS_PER_SECOND,
+    }
+
+
 def read_limits(files: CgroupFiles) -> EffectiveLimits:
     """Read the limits in force back from the kernel; a limit that cannot be read is absent."""
     values = _limits_v1(files) if files.version == 1 else _limits_v2(files)
@@ -178,6 +233,9 @@ def _limits_v2(files: CgroupFiles) -> CgroupValues:
     reservation = _integer(files.memory("memory.low"))
     if reservation is not None:
         values["memory_reservation_bytes"] = reservation or None
+    protected = _integer(files.memory("memory.min"))
+    if protected is not None:
+        values["memory_protected_bytes"] = protected or None
     swap = files.memory("memory.swap.max")
     if limit is not None and swap is not None:
         parts = (parse_maximum(limit), parse_maximum(swap))
@@ -201,6 +259,11 @@ def _integer(text: str | None) -> int | None:
 def parse_maximum(text: str) -> int | None:
     """Return the number in a version 2 limit file; None for `max`."""
     return None if text.strip() == "max" else int(text)
+
+
+def read_events(text: str | None) -> dict[str, int]:
+    """Return the counts of a flat keyed file; empty where it cannot be read."""
+    return _pairs(text)
 
 
 def _pairs(text: str | None) -> dict[str, int]:

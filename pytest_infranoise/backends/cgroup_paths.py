@@ -6,10 +6,10 @@ line too. On version 1 each controller has a mount point and a path of its own.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_infranoise.backends.cgroup import V1_UNLIMITED, parse_maximum
+from pytest_infranoise.backends.cgroup import V1_UNLIMITED, is_at_limit, parse_maximum, read_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class CgroupPaths:
 
     On version 2 all are one folder; on version 1 each controller has a folder of its own. None
     means that the controller is not mounted here. `local_events` says that version 2's event
-    counters are not hierarchical on this host (mount option `memory_localevents`).
+    counters are not hierarchical on this host (mount option `memory_localevents`). `proc` is where
+    the host itself is described.
     """
 
     version: int
@@ -26,6 +27,7 @@ class CgroupPaths:
     cpu_path: Path | None = None
     cpuacct_path: Path | None = None
     local_events: bool = False
+    proc: Path = field(default=Path("/proc"), compare=False)
 
     @classmethod
     def unified(cls, path: Path) -> "CgroupPaths":
@@ -43,6 +45,10 @@ class CgroupPaths:
     def cpuacct(self, name: str) -> str | None:
         """Return a file of the CPU accounting controller, or None."""
         return _read(self.cpuacct_path, name)
+
+    def host(self, name: str) -> str | None:
+        """Return a file of this host's /proc, or None."""
+        return _read(self.proc, name)
 
     def memory_subtree(self, name: str) -> list[str]:
         """Return the text of a memory file for the cgroup and each one below it."""
@@ -115,6 +121,7 @@ def find_cgroup(
         None if cpu is None else cpu[1],
         None if cpuacct is None else cpuacct[1],
         local_events="memory_localevents" in options,
+        proc=root / "proc",
     )
 
 
@@ -180,16 +187,65 @@ def has_ceiling(paths: CgroupPaths) -> bool:
 
     A kill at such a ceiling is not one at the sandbox's own threshold.
     """
+    return ceiling_of(paths) is not None
+
+
+def ceiling_of(paths: CgroupPaths) -> int | None:
+    """Return the least memory limit of the cgroups above this one, in bytes; None for no limit."""
+    return min((limit for _, limit in _ceilings(paths)), default=None)
+
+
+def ceiling_was_reached(paths: CgroupPaths) -> bool:
+    """Whether a limit above this cgroup was ever reached, or may have been.
+
+    The cgroup itself need not exist any more.
+    """
+    return any(_was_reached(folder, limit, paths.version) for folder, limit in _ceilings(paths))
+
+
+def _was_reached(folder: Path, limit: int, version: int) -> bool:
+    if version == 2:
+        events = read_events(_read(folder, "memory.events.local"))
+        return events.get("oom", 1) > 0 or events.get("max", 1) > 0
+    peak = _read(folder, "memory.max_usage_in_bytes")
+    return peak is None or is_at_limit(int(peak), limit)
+
+
+def _ceilings(paths: CgroupPaths) -> Iterator[tuple[Path, int]]:
     name = "memory.limit_in_bytes" if paths.version == 1 else "memory.max"
-    if paths.memory_path is None:
-        return False
-    for folder in paths.memory_path.parents:
+    for folder in () if paths.memory_path is None else paths.memory_path.parents:
         text = _read(folder, name)
         if text is None:
             if paths.version == 1 or _read(folder, "cgroup.controllers") is None:
-                return False  # above the mount point; version 2's root has no memory.max
+                return  # above the mount point; version 2's root has no memory.max
             continue
         limit = parse_maximum(text)
         if limit is not None and limit < V1_UNLIMITED:
-            return True
-    return False
+            yield folder, limit
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """The mounted cgroup trees of this host; `version` is that of the memory controller."""
+
+    version: int
+    memory: Path
+    others: tuple[Path, ...] = ()
+
+
+def find_hierarchies(*, root: Path = Path("/")) -> Hierarchies | None:
+    """Return where the cgroup trees are mounted; None where only a part of them is visible."""
+    try:
+        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    mounts = [mount for mount in _parse_mounts(text, root) if mount.root == "/"]
+    trees = [mount for mount in mounts if mount.version == 1 and "memory" in mount.options]
+    if trees:
+        memory = trees[-1].point
+        others = {mount.point for mount in mounts} - {memory}
+        return Hierarchies(1, memory, tuple(sorted(others)))
+    for mount in reversed(mounts):
+        if mount.version == 2 and has_controller(mount.point, "memory"):
+            return Hierarchies(2, mount.point)
+    return None

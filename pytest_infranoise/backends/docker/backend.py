@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from docker.types import Healthcheck, LogConfig
@@ -19,8 +20,11 @@ from pytest_infranoise.backends.base import (
 from pytest_infranoise.backends.docker.connection import connect
 from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, starting
 from pytest_infranoise.backends.docker.images import ImageStore, check_source
+from pytest_infranoise.backends.docker.placing import engine_cpus, find_ceilings, parent_name
 from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
+from pytest_infranoise.model.enforcement import Swap
+from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.units import MIB
@@ -60,7 +64,14 @@ class DockerBackend:
             facts = self.client.info()
         except TRANSPORT_ERRORS as error:
             raise BackendUnavailableError(f"{self.endpoint}: {explain(error)}") from error
-        self._info = engine_info(facts, str(self.endpoint), connection.notes)
+        info = engine_info(facts, str(self.endpoint), connection.notes)
+        self._ceilings, problem = find_ceilings(facts, self.endpoint.host)
+        self._info = replace(
+            info,
+            notes=info.notes if problem is None else (*info.notes, problem),
+            cpus=engine_cpus(facts, self.endpoint.host),
+            has_ceiling=self._ceilings is not None,
+        )
         self._has_private_cgroups = self._info.cgroup_version == 2
         self._images = ImageStore(self.client, self.endpoint, self._info.engine_id)
 
@@ -85,7 +96,8 @@ class DockerBackend:
 
     def open(self, request: SandboxRequest) -> DockerSandbox:
         """Create and start a container for one trial."""
-        settings = self._container_settings(request)
+        parent = self._ceiling(request)
+        settings = self._container_settings(request, parent)
         container_id = None
         try:
             with starting(f"opening {request.trial}"):
@@ -104,10 +116,26 @@ class DockerBackend:
                     remove(self.client, container_id)
             raise
 
-    def _container_settings(self, request: SandboxRequest) -> tuple[dict[str, Any], str]:
+    def _ceiling(self, request: SandboxRequest) -> str | None:
+        """Return the cgroup that the container goes into, with the study's ceiling in force."""
+        if self._ceilings is None or request.ceiling_bytes is None:
+            return None
+        try:
+            self._ceilings.make(request.study, request.ceiling_bytes)
+        except OSError as error:
+            message = f"docker, opening {request.trial}: no shared ceiling: {error}"
+            raise SandboxError(Cause.SANDBOX_START, message) from error
+        return parent_name(self._ceilings, request.study)
+
+    def _container_settings(
+        self, request: SandboxRequest, parent: str | None
+    ) -> tuple[dict[str, Any], str]:
         api = self.client.api
+        cpus = request.cpus
         host_config = api.create_host_config(
-            **limits(request.allocation),
+            **limits(request.allocation, swap=request.enforcement.swap),
+            cgroup_parent=parent,
+            cpuset_cpus=None if cpus is None else ",".join(map(str, cpus)),
             auto_remove=False,
             restart_policy={"Name": "no"},
             network_mode=None if request.task.network else "none",
@@ -145,22 +173,27 @@ class DockerBackend:
             raise SandboxError("engine", f"docker, sweeping {study}: {explain(error)}") from error
         finally:
             client.close()
+        if owner is None and self._ceilings is not None:
+            self._ceilings.remove(study)
         return len(found)
 
     def close(self) -> None:
-        """Release connections."""
+        """Release connections and shared ceilings."""
+        if self._ceilings is not None:
+            self._ceilings.close()
         self.client.close()
 
 
-def limits(allocation: Allocation) -> dict[str, Any]:
+def limits(allocation: Allocation, *, swap: Swap = "none") -> dict[str, Any]:
     """Return an allocation as the engine's own settings; what is uncapped is absent.
 
-    Memory plus swap equals memory, so swap is no way out. A reservation below what the engine
-    accepts is left out: it reserves nothing anyway.
+    Memory plus swap equals memory, so swap is no way out, unless `swap` makes it twice the memory.
+    A reservation below what the engine accepts is left out: it reserves nothing anyway.
     """
     settings: dict[str, Any] = {}
     if allocation.memory_limit_bytes is not None:
-        settings["mem_limit"] = settings["memswap_limit"] = allocation.memory_limit_bytes
+        settings["mem_limit"] = allocation.memory_limit_bytes
+        settings["memswap_limit"] = allocation.memory_limit_bytes * (2 if swap == "twice" else 1)
     if allocation.memory_reservation_bytes >= MINIMUM_MEMORY_BYTES:
         settings["mem_reservation"] = allocation.memory_reservation_bytes
     if allocation.cpu_limit_cores is not None:

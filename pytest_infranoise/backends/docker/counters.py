@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup
 
 _HEADER = "==> "
+_HOST = "./proc/"
 _UNIFIED = (
     "cgroup.controllers memory.events memory.events.local memory.peak memory.current memory.stat "
-    "memory.max memory.low memory.swap.max cpu.stat cpu.max cpu.weight"
+    "memory.max memory.low memory.min memory.swap.max memory.pressure cpu.stat cpu.max cpu.weight "
+    "cpu.pressure"
 )
 _V1_MEMORY = (
     "memory.oom_control memory.max_usage_in_bytes memory.failcnt memory.usage_in_bytes memory.stat "
@@ -29,6 +31,13 @@ show . {_UNIFIED}
 show memory {_V1_MEMORY}
 show cpu {_V1_CPU}
 show cpuacct cpuacct.usage
+cd /proc
+for name in pressure/memory pressure/cpu; do
+  [ -r "$name" ] || continue
+  echo "{_HEADER}{_HOST}$name"
+  while read -r line; do echo "$line"; done <"$name"
+done
+read -r line <stat && echo "{_HEADER}{_HOST}stat" && echo "$line"
 exit 0
 """
 """Prints the cgroup's files under a header line each, with the shell's own commands only."""
@@ -69,6 +78,10 @@ class FetchedFiles:
     def cpuacct(self, name: str) -> str | None:
         """Return a file of the CPU accounting controller."""
         return self.texts.get(self._path("cpuacct", name))
+
+    def host(self, name: str) -> str | None:
+        """Return a file of the engine's host, as /proc in the container shows it."""
+        return self.texts.get(f"{_HOST}{name}")
 
     def memory_subtree(self, name: str) -> list[str]:
         """Return the top's file: the engine lets nobody make cgroups inside a container."""

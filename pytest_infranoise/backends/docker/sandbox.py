@@ -14,7 +14,7 @@ from docker.errors import NotFound
 
 from pytest_infranoise.backends.base import EffectiveLimits, StepResult
 from pytest_infranoise.backends.cgroup import CgroupFiles, read_counters, read_limits
-from pytest_infranoise.backends.cgroup_paths import CgroupPaths, has_ceiling
+from pytest_infranoise.backends.cgroup_paths import CgroupPaths, ceiling_of, ceiling_was_reached
 from pytest_infranoise.backends.docker import copying
 from pytest_infranoise.backends.docker.counters import FETCH_SCRIPT, find_on_host, parse_fetched
 from pytest_infranoise.backends.docker.execution import ExecOutcome, ExecRequest, run_exec
@@ -84,8 +84,6 @@ class DockerSandbox:
         self._client = client
         self._allocation = allocation
         self._paths = self._find_cgroup() if counters_on_host else None
-        # Under a shared ceiling the engine's flag is set for every container, idle ones too.
-        self._flag_means_us = self._paths is not None and not has_ceiling(self._paths)
         self._last = Counters()
         self._closed = False
 
@@ -260,9 +258,16 @@ class DockerSandbox:
         """What can still be said when the counter cannot be read any more."""
         with suppress(SandboxError):
             state = self._state()
-            if not state["Running"] and state["OOMKilled"] and self._flag_means_us:
+            if not state["Running"] and state["OOMKilled"] and self._flag_means_us():
                 return self._killed_by_flag()
         return Counters()
+
+    def _flag_means_us(self) -> bool:
+        """Whether nobody else's kill can have set the engine's flag.
+
+        At a kill by a ceiling above, it is set for every container below, idle ones too.
+        """
+        return self._paths is not None and not ceiling_was_reached(self._paths)
 
     def _killed_by_flag(self) -> Counters:
         capped = self._allocation.memory_limit_bytes is not None
@@ -291,6 +296,8 @@ class DockerSandbox:
         if files is None:
             return EffectiveLimits(values, "docker inspect")
         kernel = read_limits(files)
+        if self._paths is not None:
+            values["memory_ceiling_bytes"] = ceiling_of(self._paths)
         return EffectiveLimits({**values, **kernel.values}, f"{kernel.source}, docker inspect")
 
     def is_alive(self) -> bool:

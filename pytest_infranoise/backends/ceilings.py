@@ -1,0 +1,239 @@
+"""One memory ceiling over all sandboxes of a study: their thresholds together cannot take the host.
+
+Guarantees fit what the host can give, kill thresholds together may not. A ceiling is a cgroup
+around the sandboxes' own; a kill that it causes is not one at a sandbox's own threshold, and the
+counters tell the two apart.
+
+Every process that uses a ceiling holds a shared lock on its folder, so one that nobody holds is
+left over from a dead run; the next study to start removes it.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "infranoise-study-"
+
+_REMOVE_SECONDS = 2.0
+_PAUSE_SECONDS = 0.02
+_SYSTEMD_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingPlace:
+    """Where ceilings are made: the folder of the memory controller, and its cgroup version.
+
+    `others` are the folders of version 1's other controllers in which the engine makes cgroups of
+    the same name; they are removed along with the ceiling.
+    """
+
+    version: int
+    memory: Path
+    others: tuple[Path, ...] = ()
+
+
+class Ceilings:
+    """The ceilings that this process uses, one per study."""
+
+    def __init__(self, place: CeilingPlace) -> None:
+        self._place = place
+        self._locks: dict[str, int] = {}
+
+    def folder(self, study: str) -> Path:
+        """Return the memory folder of a study's ceiling."""
+        return self._place.memory / self.name(study)
+
+    def name(self, study: str) -> str:
+        """Return what the engine is told to put sandboxes into, as a name in the place."""
+        return PREFIX + _word(study)
+
+    def make(self, study: str, limit_bytes: int) -> Path:
+        """Make a study's ceiling, whoever asks first, and return its memory folder.
+
+        Raises:
+            OSError: the kernel or the service manager refused.
+        """
+        folder = self.folder(study)
+        if study not in self._locks or not folder.is_dir():
+            self._release(study)
+            self._remove_dead()
+            self._locks[study] = self._enter(study, limit_bytes)
+        self._limit(folder, limit_bytes)
+        return folder
+
+    def _enter(self, study: str, limit_bytes: int) -> int:
+        folder = self.folder(study)
+        while True:
+            self._create(study, limit_bytes)
+            with contextlib.suppress(FileNotFoundError):
+                lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(lock, fcntl.LOCK_SH)
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(lock), folder.stat()):
+                        return lock
+                os.close(lock)  # somebody took it for left over meanwhile
+
+    def _create(self, study: str, limit_bytes: int) -> None:
+        self.folder(study).mkdir(exist_ok=True)
+
+    def _limit(self, folder: Path, limit_bytes: int) -> None:
+        if self._place.version == 2:
+            _write(folder / "memory.max", limit_bytes)
+            return
+        with contextlib.suppress(OSError):  # always so on current kernels
+            _write(folder / "memory.use_hierarchy", 1)
+        _write(folder / "memory.limit_in_bytes", limit_bytes)
+
+    def _delete(self, name: str) -> None:
+        """Remove an empty ceiling; OSError as long as it is in use."""
+        (self._place.memory / name).rmdir()
+        for place in self._place.others:
+            _remove_empty(place / name)
+
+    def remove(self, study: str) -> None:
+        """Remove a study's ceiling once its last sandbox is gone; waits a little for that.
+
+        Where others still use it, it stays.
+        """
+        self._release(study)
+        until = time.monotonic() + _REMOVE_SECONDS
+        while not self._try_remove(self.name(study)) and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+
+    def _try_remove(self, name: str) -> bool:
+        """Remove a ceiling that nobody holds and nothing is in; whether it is gone."""
+        try:
+            lock = os.open(self._place.memory / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._delete(name)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(lock)
+        return True
+
+    def _remove_dead(self) -> None:
+        for folder in self._existing():
+            self._try_remove(folder.name)
+
+    def _existing(self) -> Iterator[Path]:
+        yield from self._place.memory.glob(f"{PREFIX}*/")
+
+    def _release(self, study: str) -> None:
+        lock = self._locks.pop(study, None)
+        if lock is not None:
+            os.close(lock)
+
+    def close(self) -> None:
+        """Let go of every ceiling; they stay for the other processes of their runs."""
+        for study in list(self._locks):
+            self._release(study)
+
+    def try_out(self) -> None:
+        """Make a ceiling and remove it again.
+
+        Raises:
+            OSError: it cannot be done here; the message says what was refused.
+        """
+        name = f"try-{os.getpid()}-{time.monotonic_ns():x}"
+        try:
+            self.make(name, 1 << 30)
+        finally:
+            self.remove(name)
+
+
+class SliceCeilings(Ceilings):
+    """Ceilings where systemd keeps the cgroups: a transient slice for each.
+
+    A slice's name says where it lies: `infranoise-study-ID.slice` is below `infranoise-study.slice`
+    is below `infranoise.slice`; so an id's own dashes become underscores.
+    """
+
+    def __init__(self, root: CeilingPlace) -> None:
+        parent = root.memory / "infranoise.slice" / "infranoise-study.slice"
+        super().__init__(CeilingPlace(root.version, parent))
+
+    def name(self, study: str) -> str:
+        """Return the slice's name."""
+        return PREFIX + _word(study).replace("-", "_") + ".slice"
+
+    def _create(self, study: str, limit_bytes: int) -> None:
+        if self.folder(study).is_dir():
+            return
+        name = self.name(study)
+        self._call(
+            "StartTransientUnit",
+            "ssa(sv)a(sa(sv))",
+            name,
+            "fail",
+            "2",
+            "MemoryAccounting",
+            "b",
+            "true",
+            "MemoryMax",
+            "t",
+            str(limit_bytes),
+            "0",
+        )
+        until = time.monotonic() + _SYSTEMD_SECONDS
+        while not self.folder(study).is_dir():
+            if time.monotonic() > until:
+                raise OSError(f"systemd started {name}, but its cgroup does not appear")
+            time.sleep(_PAUSE_SECONDS)
+
+    def _delete(self, name: str) -> None:
+        folder = self._place.memory / name
+        if any(path.is_dir() for path in folder.iterdir()):
+            raise OSError(f"{name} is in use")
+        self._call("StopUnit", "ss", name, "replace")
+        until = time.monotonic() + _SYSTEMD_SECONDS
+        while folder.is_dir() and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+
+    def _call(self, method: str, *arguments: str) -> None:
+        manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
+        command = ["busctl", "--no-pager", "call", *manager, f"{manager[0]}.Manager", method]
+        if shutil.which("busctl") is None:
+            raise OSError("busctl is not installed, so systemd cannot be asked for a slice")
+        try:
+            done = subprocess.run(
+                [*command, *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SYSTEMD_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise OSError(f"systemd does not answer {method}") from None
+        if done.returncode != 0 and "already exists" not in done.stderr:
+            raise OSError(f"systemd refused {method}: {done.stderr.strip()[-200:]}")
+
+
+def _word(study: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", study)
+
+
+def _write(file: Path, value: int) -> None:
+    file.write_text(str(value), encoding="ascii")
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder with what the engine left empty in it."""
+    for inner, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(inner).rmdir()
