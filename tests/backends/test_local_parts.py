@@ -492,3 +492,8 @@ def test_holder_imports_only_the_standard_library() -> None:
     command = [sys.executable, "-I", "-S", "-c", script, folder]
     found = subprocess.run(command, capture_output=True, check=True).stdout
     assert json.loads(found) == []
+
+
+def test_a_root_that_no_mount_shows_is_refused_in_words() -> None:
+    with pytest.raises(BackendUnavailableError, match=r"no mount shows /var/tmp; in a chroot"):
+        mount_of(Path("/var/tmp"), [])

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_infranoise.errors import BackendUnavailableError
+
 _WITHOUT_FILES = frozenset(
     {"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
      "devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs",
@@ -55,11 +57,17 @@ def _unescape(text: str) -> str:
 
 
 def mount_of(path: Path, mounts: Sequence[HostMount]) -> HostMount:
-    """Return the mount that shows an absolute path without links."""
-    return max(
-        (mount for mount in mounts if path.is_relative_to(mount.point)),
-        key=lambda mount: len(mount.point.parts),
-    )
+    """Return the mount that shows an absolute path without links.
+
+    Raises:
+        BackendUnavailableError: none does, as in a chroot whose root folder is no mount.
+    """
+    showing = [mount for mount in mounts if path.is_relative_to(mount.point)]
+    if not showing:
+        raise BackendUnavailableError(
+            f"local backend: no mount shows {path}; in a chroot, bind-mount its root on itself"
+        )
+    return max(showing, key=lambda mount: len(mount.point.parts))
 
 
 def aliases(path: Path, mounts: Sequence[HostMount]) -> list[Path]:
