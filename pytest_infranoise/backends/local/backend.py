@@ -1,5 +1,6 @@
 """The local backend: trials on this host, without an engine and without images."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_infranoise.backends.base import EngineInfo, SandboxRequest
+from pytest_infranoise.backends.ceilings import CeilingPlace, Ceilings
 from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
 from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
 from pytest_infranoise.backends.local.cgroups import (
@@ -35,6 +37,7 @@ from pytest_infranoise.backends.local.state import (
 from pytest_infranoise.backends.local.view import FilePlan
 from pytest_infranoise.backends.local.windows import ROOT, SHARED_MEMORY_BYTES, KernelWindows
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
+from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.model.task import PreparedImage, Task
@@ -71,11 +74,15 @@ class LocalBackend:
         self._as_user = not _is_administrator() if as_user is None else as_user
         self._prepared: dict[tuple[Path, str], _Prepared] = {}
         self._parent: CgroupParent | None = None
+        self._ceilings: Ceilings | None = None
         self._run = RunFolder(self._choose_base())
         # Also for who forgets `close`: at the interpreter's end at the latest.
         weakref.finalize(self, self._run.close)
         try:
             self._parent = find_parent() if use_cgroups else None
+            if self._parent is not None:
+                place = CeilingPlace(self._parent.version, self._parent.folders["memory"])
+                self._ceilings = Ceilings(place)
             self._probe()
         except BaseException:
             self.close()
@@ -115,6 +122,7 @@ class LocalBackend:
         notes = ["trials share the host's network, its ports included"]
         if self._parent is None:
             notes.append("no cgroup can be written here: CPU limits are not enforced")
+            notes.append("no shared memory ceiling over all trials: no cgroup can be written here")
         elif not self._parent.limits_cpu:
             notes.append("the CPU controller is not available here: CPU limits are not enforced")
         isolation = "isolation of effects, not a security boundary"
@@ -130,6 +138,9 @@ class LocalBackend:
             enforcement=WATCHDOG if self._parent is None else "hard limit",
             capacity=own_capacity(),
             isolation=isolation,
+            cpus=tuple(sorted(os.sched_getaffinity(0))),
+            has_ceiling=self._ceilings is not None,
+            kills_groups=self._parent is not None and self._parent.version == 2,
             notes=tuple(notes),
             details={
                 "kernel": release,
@@ -214,6 +225,9 @@ class LocalBackend:
             has_network=task.network,
             environment={**({} if known is None else known.environment), **request.environment},
             workdir=task.workdir or default,
+            enforcement=request.enforcement,
+            ceiling_bytes=request.ceiling_bytes,
+            cpus=request.cpus,
         )
         try:
             sandbox = self._open(wish)
@@ -232,13 +246,15 @@ class LocalBackend:
         cgroup, folder = None, None
         try:
             token = f"{_word(wish.state.trial)}-{secrets.token_hex(4)}"
-            cgroup = None if self._parent is None else self._parent.child(PREFIX + token)
+            cgroup = self._cgroup(wish, PREFIX + token)
             paths = () if cgroup is None else tuple(map(str, cgroup.unique_folders))
             state = replace(wish.state, cgroups=paths)
             folder = self._run.new_sandbox(token, state)
             if cgroup is not None:
-                cgroup.make(wish.allocation)
+                cgroup.make(wish.allocation, wish.enforcement, wish.cpus)
             channel.begin(self._plan(wish, folder, cgroup))
+            if wish.cpus is not None:
+                _bind(channel, wish.cpus)
             _record_holder(folder, state, channel)
         except BaseException:
             discard(channel, cgroup, folder)
@@ -254,6 +270,14 @@ class LocalBackend:
                 as_user=self._as_user,
             )
         )
+
+    def _cgroup(self, wish: "_Wish", name: str) -> TrialCgroup | None:
+        parent = self._parent
+        if parent is None:
+            return None
+        if wish.ceiling_bytes is not None and self._ceilings is not None:
+            parent = parent.under(self._ceilings.make(wish.state.study, wish.ceiling_bytes))
+        return parent.child(name, has_cpus=wish.cpus is not None)
 
     def _plan(self, wish: "_Wish", folder: Path, cgroup: TrialCgroup | None) -> Plan:
         mounts = read_mounts()
@@ -278,11 +302,16 @@ class LocalBackend:
 
     def sweep(self, study: str, owner: str | None = None) -> int:
         """Remove every sandbox of a study (of one owner), and return how many there were."""
-        return self._run.sweep(study, owner)
+        found = self._run.sweep(study, owner)
+        if owner is None and self._ceilings is not None:
+            self._ceilings.remove(study)
+        return found
 
     def close(self) -> None:
         """Leave the run folder; the last one out removes it."""
         self._run.close()
+        if self._ceilings is not None:
+            self._ceilings.close()
         if self._parent is not None:
             restore(self._parent.leaf)
 
@@ -298,6 +327,16 @@ class _Wish:
     has_network: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str = _DEFAULT_WORKDIR
+    enforcement: Enforcement = DEFAULT_ENFORCEMENT
+    ceiling_bytes: int | None = None
+    cpus: tuple[int, ...] | None = None
+
+
+def _bind(channel: Channel, cpus: tuple[int, ...]) -> None:
+    """Let steps inherit the CPUs, also where no cgroup can hold them there."""
+    assert channel.holder_pid is not None
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(channel.holder_pid, cpus)
 
 
 def _record_holder(folder: Path, state: SandboxState, channel: Channel) -> None:

@@ -6,13 +6,16 @@ its own. Finding one's own cgroup is `backends.cgroup_paths`, reading `backends.
 """
 
 import contextlib
+import fcntl
 import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from pytest_infranoise.backends.ceilings import PREFIX as CEILING_PREFIX
 from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup, has_controller
+from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.resources import Allocation
 
 PREFIX = "infranoise-"
@@ -24,7 +27,7 @@ _PERIOD_US = 100_000
 _SHARES_PER_CORE = 1024
 _SHARES_RANGE = (2, 262144)
 _REMOVE_SECONDS = 5.0
-_WANTED = ("memory", "cpu", "pids")
+_WANTED = ("memory", "cpu", "pids", "cpuset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,25 @@ class CgroupParent:
         """Whether CPU quotas can be enforced."""
         return "cpu" in self.folders
 
-    def child(self, name: str) -> "TrialCgroup":
-        """The cgroup of one trial; `make` creates it."""
-        folders = {key: folder / name for key, folder in self.folders.items()}
+    def child(self, name: str, *, has_cpus: bool = False) -> "TrialCgroup":
+        """The cgroup of one trial; `make` creates it.
+
+        `has_cpus` says that it will be bound to CPUs: on version 1 a cgroup of the cpuset
+        controller is made only then, since none can run in one without CPUs.
+        """
+        folders = {
+            key: folder / name
+            for key, folder in self.folders.items()
+            if key != "cpuset" or has_cpus
+        }
         return TrialCgroup(self.version, folders, self.local_events)
+
+    def under(self, ceiling: Path) -> "CgroupParent":
+        """The same below a ceiling, which is a cgroup of the memory controller below this one."""
+        if self.version == 1:
+            return replace(self, folders={**self.folders, "memory": ceiling})
+        _hand_down(ceiling)
+        return replace(self, folders=dict.fromkeys(self.folders, ceiling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +89,13 @@ class TrialCgroup:
         cpu = folders.get("cpu") if self.version == 1 else folders["memory"]
         return CgroupPaths(self.version, folders["memory"], cpu, cpuacct, self.local_events)
 
-    def make(self, allocation: Allocation) -> None:
-        """Create it and set its limits.
+    def make(
+        self,
+        allocation: Allocation,
+        enforcement: Enforcement = DEFAULT_ENFORCEMENT,
+        cpus: tuple[int, ...] | None = None,
+    ) -> None:
+        """Create it, set its limits and bind it to CPUs.
 
         Raises:
             OSError: the kernel refused; nothing is left behind.
@@ -81,11 +104,22 @@ class TrialCgroup:
             for folder in self.unique_folders:
                 folder.mkdir()
             settings = _settings_v1 if self.version == 1 else _settings_v2
-            for controller, name, value in settings(allocation):
+            for controller, name, value in settings(allocation, enforcement):
                 self._set(controller, name.lstrip("?"), value, optional=name.startswith("?"))
+            if cpus is not None and "cpuset" in self.folders:
+                self._bind(cpus)
+            if self.version == 2:
+                _share_protection(self.folders["memory"].parent)
         except OSError:
             self.remove()
             raise
+
+    def _bind(self, cpus: tuple[int, ...]) -> None:
+        folder = self.folders["cpuset"]
+        if self.version == 1:  # without memory nodes nothing can run in it
+            nodes = (folder.parent / "cpuset.mems").read_text(encoding="ascii")
+            (folder / "cpuset.mems").write_text(nodes, encoding="ascii")
+        (folder / "cpuset.cpus").write_text(",".join(map(str, cpus)), encoding="ascii")
 
     def _set(self, controller: str, name: str, value: int | str, *, optional: bool) -> None:
         folder = self.folders.get(controller)
@@ -101,6 +135,30 @@ class TrialCgroup:
         """Remove it with what was made below it, and wait for a kill that is not over yet."""
         for folder in self.unique_folders:
             remove_cgroup(folder)
+        if self.version == 2:
+            _share_protection(self.folders["memory"].parent)
+
+
+def _share_protection(ceiling: Path) -> None:
+    """Protect in a study's ceiling what is protected below it, else the kernel counts it as none.
+
+    More would be handed on to trials that no guarantee speaks for.
+    """
+    if not ceiling.name.startswith(CEILING_PREFIX):
+        return
+    with contextlib.suppress(OSError), _locked(ceiling.parent):
+        claims = (_numbers(folder / "memory.min") for folder in ceiling.iterdir())
+        (ceiling / "memory.min").write_text(str(sum(map(sum, claims))), encoding="ascii")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def remove_cgroup(folder: Path) -> None:
@@ -153,13 +211,15 @@ def _quota(cores: float) -> int:
     return max(1000, round(cores * _PERIOD_US))
 
 
-def _settings_v1(allocation: Allocation) -> Iterator[_Setting]:
-    limit = allocation.memory_limit_bytes
+def _settings_v1(allocation: Allocation, enforcement: Enforcement) -> Iterator[_Setting]:
+    limit, can_swap = allocation.memory_limit_bytes, enforcement.swap == "twice"
     if limit is not None:
         yield "memory", "memory.limit_in_bytes", limit
-        yield "memory", "?memory.memsw.limit_in_bytes", limit
-    yield "memory", "?memory.swappiness", 0
-    yield "memory", "memory.soft_limit_in_bytes", allocation.memory_reservation_bytes
+        yield "memory", "?memory.memsw.limit_in_bytes", 2 * limit if can_swap else limit
+    if not can_swap:
+        yield "memory", "?memory.swappiness", 0
+    if allocation.memory_reservation_bytes:  # 0 would make it the first to be reclaimed from
+        yield "memory", "memory.soft_limit_in_bytes", allocation.memory_reservation_bytes
     if allocation.cpu_limit_cores is not None:
         yield "cpu", "cpu.cfs_period_us", _PERIOD_US
         yield "cpu", "cpu.cfs_quota_us", _quota(allocation.cpu_limit_cores)
@@ -168,11 +228,14 @@ def _settings_v1(allocation: Allocation) -> Iterator[_Setting]:
     yield "pids", "pids.max", PIDS_LIMIT
 
 
-def _settings_v2(allocation: Allocation) -> Iterator[_Setting]:
-    limit = allocation.memory_limit_bytes
+def _settings_v2(allocation: Allocation, enforcement: Enforcement) -> Iterator[_Setting]:
+    limit, can_swap = allocation.memory_limit_bytes, enforcement.swap == "twice"
     yield "memory", "memory.max", "max" if limit is None else limit
-    yield "memory", "?memory.swap.max", 0
+    yield "memory", "?memory.swap.max", ("max" if limit is None else limit) if can_swap else 0
     yield "memory", "memory.low", allocation.memory_reservation_bytes
+    yield "memory", "?memory.min", allocation.memory_reservation_bytes
+    if enforcement.oom_policy == "container":
+        yield "memory", "?memory.oom.group", 1
     if allocation.cpu_limit_cores is not None:
         yield "cpu", "cpu.max", f"{_quota(allocation.cpu_limit_cores)} {_PERIOD_US}"
     if allocation.cpu_guarantee_cores is not None:
@@ -225,7 +288,7 @@ def _works(parent: CgroupParent) -> bool:
 def _parent_v1(own: CgroupPaths, root: Path) -> CgroupParent | None:
     assert own.memory_path is not None
     found = {"memory": own.memory_path, "cpu": own.cpu_path, "cpuacct": own.cpuacct_path}
-    found["pids"] = _find_v1("pids", root)
+    found |= {name: _find_v1(name, root) for name in ("pids", "cpuset")}
     folders = {
         key: folder for key, folder in found.items() if folder and os.access(folder, os.W_OK)
     }
@@ -293,7 +356,7 @@ def _hand_down(folder: Path) -> bool:
     """Enable the controllers for the cgroups below; whether memory is."""
     control = folder / "cgroup.subtree_control"
     for name in _WANTED:
-        if name not in _words(control):
+        if has_controller(folder, name) and name not in _words(control):
             with contextlib.suppress(OSError):
                 control.write_text(f"+{name}", encoding="ascii")
     return "memory" in _words(control)

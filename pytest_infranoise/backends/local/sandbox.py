@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES, EffectiveLimits, StepResult
 from pytest_infranoise.backends.cgroup import read_counters, read_limits
+from pytest_infranoise.backends.cgroup_paths import ceiling_of
 from pytest_infranoise.backends.local.cgroups import TrialCgroup
 from pytest_infranoise.backends.local.channel import Channel, HolderGoneError
 from pytest_infranoise.backends.local.view import remove_tree
@@ -213,7 +214,10 @@ class LocalSandbox:
     def effective_limits(self) -> EffectiveLimits:
         """Read the limits back from the kernel; those of the watchdog are as it was told."""
         if self._opened.cgroup is not None:
-            return read_limits(self._opened.cgroup.paths)
+            paths = self._opened.cgroup.paths
+            limits = read_limits(paths)
+            ceiling = {"memory_ceiling_bytes": ceiling_of(paths)}
+            return EffectiveLimits({**limits.values, **ceiling}, limits.source)
         values = {"memory_limit_bytes": self._opened.memory_limit_bytes, "cpu_limit_cores": None}
         return EffectiveLimits(values, WATCHDOG)
 
