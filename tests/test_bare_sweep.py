@@ -10,7 +10,13 @@ import pytest
 from pytest_infranoise.plugin.options import OPTIONS
 
 ROOT = Path(__file__).parents[1]
-VALUES = {spec.flag: "2" if spec.name == "samples" else "1,3" for spec in OPTIONS if spec.is_sweep}
+SPECIAL = {"samples": "--infra-samples=2", "aa": "--infra-aa"}
+INCOMPLETE = ("until-decided", "max-samples")  # usage errors unless multipliers are there too
+SWEEPS = [
+    SPECIAL.get(spec.name, f"{spec.flag}=1,3")
+    for spec in OPTIONS
+    if spec.is_sweep and spec.name not in INCOMPLETE
+]
 SHALLOW = ("--ignore-glob=tests/*/*",)
 """Leaves tests/test_*.py: importing every test module would take seconds and show nothing more."""
 
@@ -29,9 +35,9 @@ def collected(directory: Path, *args: str) -> set[str]:
     return {item.split("/")[0] for item in ids}
 
 
-@pytest.mark.parametrize("option", VALUES)
+@pytest.mark.parametrize("option", SWEEPS)
 def test_every_sweep_option_leads_to_the_example_tasks(option: str) -> None:
-    assert collected(ROOT, f"{option}={VALUES[option]}") == {"example_tasks"}
+    assert collected(ROOT, option) == {"example_tasks"}
 
 
 def test_without_a_sweep_the_tests_are_collected() -> None:

@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
         "Print what pytest's summary of a study prints. A study that is still running, or whose "
-        "machine died, is read as far as it goes."
+        "machine died, is read as far as it goes; such a look is counted beside the study."
     )
     parser.epilog = """\
 points are written 3pp, 3% or 0.03
@@ -64,11 +64,15 @@ def run(arguments: Namespace) -> int:
     """Print the report."""
     from pytest_infranoise.report.terminal import summary_lines
     from pytest_infranoise.report.view import view_study
+    from pytest_infranoise.study.looks import note_look
     from pytest_infranoise.study.store import load_study
 
     given = {name: getattr(arguments, name) for name in _CHOICES}
     choices = {name: value for name, value in given.items() if value is not None}
-    view = view_study(load_study(arguments.study), baseline=arguments.baseline, **choices)
+    study = load_study(arguments.study)
+    if not study.manifest.is_finished:
+        note_look(study.directory)
+    view = view_study(study, baseline=arguments.baseline, **choices)
     if arguments.format == "json":
         print_json(view.analysis.to_json())
     else:

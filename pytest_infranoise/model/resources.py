@@ -11,6 +11,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.units import format_cores, format_size
 
 UNCAPPED = "uncapped"
+CONTROL_SUFFIX = "-aa"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,17 @@ def baseline_of(sets: Sequence[ParameterSet]) -> ParameterSet:
     """Return the set that the others are compared with: 1x if present, else the tightest."""
     declared = [item for item in sets if item.is_declared]
     return declared[0] if declared else min(sets, key=lambda item: item.sort_key)
+
+
+def with_control(sets: Sequence[ParameterSet]) -> tuple[ParameterSet, ...]:
+    """Return the sets with the baseline a second time under another id: an A/A control.
+
+    The control stands right behind the baseline, so that `baseline_of` still chooses the original.
+    """
+    baseline = baseline_of(sets)
+    place = sets.index(baseline) + 1
+    control = replace(baseline, id=baseline.id + CONTROL_SUFFIX)
+    return (*sets[:place], control, *sets[place:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,10 @@ with `numpy.frombuffer`, without a copy.
 """
 
 from array import array
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from itertools import compress
+from typing import Self
 
 from pytest_infranoise.model.outcome import Cause, Outcome
 
@@ -66,3 +69,21 @@ class OutcomeTable:
         self.oom_kills.append(UNKNOWN if oom_kills is None else oom_kills)
         self.started.append(started)
         self.throttled_share.append(throttled_share)
+
+    def up_to_sample(self, last: int) -> Self:
+        """Return a table of the rows whose sample is at most `last`."""
+        return self._rows(sample <= last for sample in self.sample)
+
+    def without_set(self, name: str) -> Self:
+        """Return a table that knows nothing of one parameter set; ValueError if there is none."""
+        index = self.parameter_sets.index(name)
+        rest = self._rows(item != index for item in self.parameter_set)
+        rest.parameter_sets.remove(name)
+        rest.parameter_set = array("i", (item - (item > index) for item in rest.parameter_set))
+        return rest
+
+    def _rows(self, chosen: Iterable[bool]) -> Self:
+        flags = bytes(chosen)
+        columns = [getattr(self, item.name) for item in fields(self)[2:]]
+        picked = [array(column.typecode, compress(column, flags)) for column in columns]
+        return type(self)(list(self.tasks), list(self.parameter_sets), *picked)

@@ -25,6 +25,20 @@ TRIAL = pytest.StashKey[tuple[str, str, int]]()
 """On every item that is a trial: task name, parameter set id, sample."""
 
 
+UNNEEDED = pytest.StashKey[bool]()
+"""On an item whose trial did not run because the study was decided before."""
+
+
+def skip_if_unwanted(item: pytest.Item) -> None:
+    """Skip a trial that must not start any more: the session ends, or the study is decided."""
+    runtime = get_runtime(item.config)
+    if runtime.flags.should_stop():
+        pytest.skip("not run: the session was stopped")
+    if not runtime.needs(item.stash[TRIAL][2]):
+        item.stash[UNNEEDED] = True
+        pytest.skip("not needed: every parameter set was decided before this sample")
+
+
 class TaskCollection:
     """Collection hooks, registered only when a sweep was asked for."""
 
@@ -98,14 +112,14 @@ class TrialItem(pytest.Item):
     def runtest(self) -> None:
         """Run the trial; raise what describes it unless it passed."""
         runtime = get_runtime(self.config)
-        if runtime.flags.should_stop():
-            pytest.skip("not run: the session was stopped")
         plan = runtime.plan(self.task, self.parameter_set, self.sample)
         image = runtime.image_of(self.task)
+        skip_if_unwanted(self)
         try:
-            record = run_trial(plan, self.task, image, runtime.context)
+            record = run_trial(plan, self.task, image, runtime.context_of(self.sample))
         except AdmissionStoppedError:
-            pytest.skip("not run: the session was stopped")
+            skip_if_unwanted(self)
+            raise
         self.stash[RECORD] = record
         if record.outcome is not Outcome.PASSED:
             raise TrialNotPassed(record)

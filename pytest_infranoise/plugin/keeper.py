@@ -1,16 +1,21 @@
 """The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.plugin.handover import Handover
+from pytest_infranoise.plugin.items import TRIAL
+from pytest_infranoise.plugin.looks import LookSchedule, decides
 from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
+
+if TYPE_CHECKING:
+    from pytest_infranoise.statistics.sequential import Look
 
 STOP_LINE = (
     "infranoise: stopping; running trials finish and are recorded "
@@ -31,6 +36,7 @@ class StudyKeeper:
         self.recorder = StudyRecorder(self.runtime)
         self._signals = SignalWatch(self.runtime.flags, self._on_stop)
         self._session: pytest.Session | None = None
+        self._schedule: LookSchedule | None = None
         self._exit_status: int | None = None
         self._swept = False
 
@@ -54,27 +60,82 @@ class StudyKeeper:
         self.recorder.check_directory()
         if not runtime.tasks:
             return
+        if runtime.settings.until_decided:
+            self._check_looks()
         runtime.resolve()
         if not runtime.settings.dry_run:
             runtime.prepare_images(self._progress)
             self.recorder.start()
 
-    def expect(self, number: int, session: pytest.Session | None) -> None:
-        """Note how many trials were selected; from now on signals are ours."""
-        self.recorder.plan(number)
+    def _check_looks(self) -> None:
+        """Refuse or name what keeps a study from being decided early."""
+        runtime = self.runtime
+        if runtime.agent.is_reference:
+            raise UsageError(
+                f"--infra-until-decided: the agent {runtime.agent.name} shows whether tasks fit, "
+                "which decides nothing; name another with --infra-agent, or use --infra-samples"
+            )
+        spread = getattr(self._config.option, "dist", "no")
+        if spread not in ("no", "load"):
+            runtime.warnings.append(
+                f"--dist={spread} starts late samples early, so that fewer trials are saved; "
+                "--dist=load keeps to the order"
+            )
+
+    def expect_items(self, items: Sequence[pytest.Item], session: pytest.Session) -> None:
+        """Note which trials this process will run itself."""
         self._session = session
-        self._signals.install()
+        trials = {item.nodeid: item.stash[TRIAL] for item in items if TRIAL in item.stash}
+        self._expect(len(items), trials)
 
     def expect_ids(self, ids: Sequence[str]) -> None:
         """Note which trials a worker's collection holds; every worker's is the same."""
         if self.recorder.planned is None:
-            trials = [trial for item in ids if (trial := trial_of(self.runtime, item))]
-            self.runtime.place(trials)
-            self.expect(len(trials), None)
+            trials = {item: trial for item in ids if (trial := trial_of(self.runtime, item))}
+            self.runtime.place(list(trials.values()))
+            self._expect(len(trials), trials)
+
+    def _expect(self, number: int, trials: Mapping[str, tuple[str, str, int]]) -> None:
+        """Note how many trials were selected; from now on signals are ours."""
+        self.recorder.plan(number)
+        self._signals.install()
+        # Nothing is left to skip after the last look: it is the summary.
+        if interim := self.runtime.looks[:-1]:
+            samples = {item: sample for item, (_, _, sample) in trials.items()}
+            self._schedule = LookSchedule(interim, samples)
 
     def hand_over(self) -> Handover:
         """Return what the workers need to know."""
         return self.runtime.hand_over()
+
+    # --- while it runs ---
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Note one report, and look at the study if that is due."""
+        self.recorder.take(report)
+        if self._schedule is not None and report.when not in ("setup", "call"):
+            for look in self._schedule.end(report.nodeid):
+                if self._schedule is not None:
+                    self._look(look)
+
+    def _look(self, look: "Look") -> None:
+        """Ask for no later samples if this look decides everything; never lose the session."""
+        if self.runtime.flags.should_stop():
+            return  # what did not run makes the round incomplete
+        recorder = self.recorder
+        try:
+            is_decided = decides(look, recorder.records, recorder.manifest)
+        except Exception as error:  # noqa: BLE001 - the study can go on without a look
+            recorder.problems.append(f"look {look.number} failed: {type(error).__name__}: {error}")
+            return
+        if is_decided:
+            self._schedule = None
+            self.runtime.flags.decide(look.samples)
+            recorder.decide(look)
+            self._progress(
+                f"infranoise: every parameter set is decided after {look.samples} of "
+                f"{look.max_samples} samples; later ones are not needed"
+            )
 
     # --- the end ---
 
@@ -143,6 +204,8 @@ class StudyKeeper:
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None and self._config.option.verbose >= 0:
             terminal.ensure_newline()
+            if terminal._tw.width_of_current_line:  # xdist's dots count for no file
+                terminal.write_line("")
             terminal.write_line(line)
 
     def _paths(self) -> Sequence[Path]:

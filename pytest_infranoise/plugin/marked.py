@@ -14,7 +14,7 @@ from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
-from pytest_infranoise.plugin.items import RECORD, TRIAL, describe
+from pytest_infranoise.plugin.items import RECORD, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
 from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
@@ -76,10 +76,8 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
             else f"{item.nodeid}: infra_sandbox needs @pytest.mark.{MARKER}(memory=..., ...)",
             pytrace=False,
         )
-    runtime = get_runtime(item.config)
-    if runtime.flags.should_stop():
-        pytest.skip("not run: the session was stopped")
-    trial = _enter(runtime, item)
+    skip_if_unwanted(item)
+    trial = _enter(get_runtime(item.config), item)
     sandbox = InfraSandbox(trial)
     item.stash[_LIVE] = (trial, sandbox)
     yield sandbox
@@ -91,10 +89,12 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
 def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
     try:
         task, plan = _task_of(runtime, item), plan_marked(runtime, item)
-        trial = LiveTrial(plan, task, runtime.image_of(task), runtime.context)
+        context = runtime.context_of(plan.sample)
+        trial = LiveTrial(plan, task, runtime.image_of(task), context)
         trial.open()
     except AdmissionStoppedError:
-        pytest.skip("not run: the session was stopped")
+        skip_if_unwanted(item)
+        raise
     except UsageError as error:
         pytest.fail(str(error), pytrace=False)
     if not trial.is_open:

@@ -4,6 +4,7 @@
 called when there is something to do.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,26 @@ OPTIONS = (
     OptionSpec(
         "samples",
         "how often each task runs in each parameter set (default: 1)",
+        metavar="K",
+        is_sweep=True,
+    ),
+    OptionSpec(
+        "aa",
+        "run the baseline a second time under another id (1x-aa): what two identical parameter "
+        "sets differ by",
+        is_flag=True,
+        is_sweep=True,
+    ),
+    OptionSpec(
+        "until-decided",
+        "look two or three times at a growing study, and skip what is left once every parameter "
+        "set differs from the baseline or is equivalent to it",
+        is_flag=True,
+        is_sweep=True,
+    ),
+    OptionSpec(
+        "max-samples",
+        "the most samples per task and parameter set that --infra-until-decided may run",
         metavar="K",
         is_sweep=True,
     ),
@@ -180,7 +201,7 @@ _BY_NAME = {spec.name: spec for spec in OPTIONS}
 _SWEEP = tuple(spec.name for spec in OPTIONS if spec.is_sweep)
 
 
-SWEEP_INI = tuple(spec.dest for spec in OPTIONS if spec.is_sweep)
+SWEEP_INI = tuple(spec.dest for spec in OPTIONS if spec.is_sweep and not spec.is_flag)
 
 
 def is_sweep(config: "pytest.Config", options: Any = None) -> bool:
@@ -188,7 +209,7 @@ def is_sweep(config: "pytest.Config", options: Any = None) -> bool:
 
     A preset is one, since it brings multipliers along.
     """
-    if any(option_value(config, name, options) is not None for name in _SWEEP):
+    if any(option_value(config, name, options) not in (None, False) for name in _SWEEP):
         return True
     return _preset_multipliers(option_value(config, "enforcement", options)) is not None
 
@@ -203,10 +224,16 @@ def _preset_multipliers(method: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options, parsed. Sizes are bytes, None is "not given"."""
+    """The options, parsed. Sizes are bytes, None is "not given".
+
+    `control` is the id of the set that repeats the baseline. With `until_decided`, `samples` is the
+    most that may run.
+    """
 
     sets: tuple["ParameterSet", ...]
+    control: str | None
     samples: int
+    until_decided: bool
     order: "Order"
     seed: int | None
     backend: str
@@ -235,15 +262,21 @@ def read_settings(config: "pytest.Config") -> Settings:
         UsageError: one line that names the option, the value and what is accepted.
     """
     from pytest_infranoise import units
+    from pytest_infranoise.model.resources import with_control
 
     def given(name: str, parse: Any) -> Any:
         value = option_value(config, name)
         return None if value is None else parse(value, where=_place(config, name))
 
     study = option_value(config, "study")
+    sets = _parameter_sets(config)
+    until_decided = _until_decided(config, sets)
+    repeated = with_control(sets) if option_value(config, "aa") else sets
     return Settings(
-        sets=_parameter_sets(config),
-        samples=given("samples", _positive_integer) or 1,
+        sets=repeated,
+        control=next((item.id for item in repeated if item not in sets), None),
+        samples=given("max-samples" if until_decided else "samples", _positive_integer) or 1,
+        until_decided=until_decided,
         order=_choice(config, "order"),
         seed=given("seed", _integer),
         backend=_choice(config, "backend"),
@@ -322,6 +355,39 @@ def _positive_integer(text: str, *, where: str) -> int:
     if number < 1:
         raise UsageError(f"{where}: {number} is less than 1")
     return number
+
+
+def _until_decided(config: "pytest.Config", sets: Sequence["ParameterSet"]) -> bool:
+    """Return whether the study ends once it is decided; every mistake about that is said here."""
+    from pytest_infranoise.errors import UsageError
+
+    most = option_value(config, "max-samples")
+    if not option_value(config, "until-decided"):
+        if most is None:
+            return False
+        raise UsageError(
+            f"{_place(config, 'max-samples')}: this goes with --infra-until-decided; a fixed "
+            "number of samples is --infra-samples"
+        )
+    place = _place(config, "until-decided")
+    if option_value(config, "samples") is not None:
+        raise UsageError(
+            f"{_place(config, 'samples')} cannot be combined with {place}: it fixes the number of "
+            "samples, while --infra-max-samples bounds it; drop one of the two"
+        )
+    if most is None:
+        raise UsageError(f"{place}: name the most samples that may run, as --infra-max-samples=12")
+    if _choice(config, "order") == "sequential":
+        raise UsageError(
+            f"{place} cannot be combined with {_place(config, 'order')}=sequential: it looks after "
+            "whole rounds of all parameter sets; use interleaved"
+        )
+    if len(sets) < 2:
+        raise UsageError(
+            f"{place}: nothing can be decided with one parameter set; name more, as in "
+            "--infra-multipliers=1,3"
+        )
+    return True
 
 
 def _parameter_sets(config: "pytest.Config") -> tuple["ParameterSet", ...]:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pytest_infranoise.errors import InfranoiseError
-from pytest_infranoise.plugin.items import RECORD, TRIAL
+from pytest_infranoise.plugin.items import RECORD, TRIAL, UNNEEDED, skip_if_unwanted
 from pytest_infranoise.plugin.marked import prepare_images
-from pytest_infranoise.plugin.recorder import ATTRIBUTE
+from pytest_infranoise.plugin.recorder import ATTRIBUTE, UNNEEDED_ATTRIBUTE
 from pytest_infranoise.plugin.runtime import get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
 
@@ -45,8 +45,17 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
     return watch
 
 
+def prepare_trial(item: pytest.Item) -> None:
+    """Skip a trial that must not start any more before its fixtures are set up."""
+    if TRIAL in item.stash:
+        skip_if_unwanted(item)
+
+
 def attach_record(item: pytest.Item, report: Any) -> None:
     """Move the record from the item to the report that shows its outcome."""
+    if UNNEEDED in item.stash:
+        setattr(report, UNNEEDED_ATTRIBUTE, True)
+        del item.stash[UNNEEDED]
     if RECORD in item.stash:
         setattr(report, ATTRIBUTE, item.stash[RECORD].to_json())
         del item.stash[RECORD]

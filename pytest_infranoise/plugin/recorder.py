@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,8 +23,14 @@ from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.redact import Redactor
 from pytest_infranoise.study.writer import StudyWriter, create_study
 
+if TYPE_CHECKING:
+    from pytest_infranoise.statistics.sequential import Look
+
 ATTRIBUTE = "infranoise"
 """The attribute of a report that carries its trial's record, as plain builtins."""
+
+UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
+"""True on the report of a trial that did not run because the study was decided before."""
 
 
 class StudyRecorder:
@@ -88,9 +94,17 @@ class StudyRecorder:
     def plan(self, trials: int) -> None:
         """Note how many trials were selected, so that a running study can say what is left."""
         self.planned = trials
-        writer = self._writer
-        if writer is not None:
-            self._attempt(lambda: writer.note(planned_trials=trials))
+        if self._writer is not None:
+            self._note(planned_trials=trials)
+
+    def decide(self, look: "Look") -> None:
+        """Note the planned look at which every parameter set was decided."""
+        self._note(decided_at_look=look.number)
+
+    def _note(self, **facts: Any) -> None:
+        """Add facts to the manifest."""
+        self.manifest.update(facts)
+        self._attempt(lambda: self._require_writer().note(**facts))
 
     def take(self, report: pytest.TestReport) -> None:
         """Note one report; write its trial's record if this was the last of it."""
@@ -170,12 +184,14 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         order=settings.order,
         samples=settings.samples,
         parameter_sets=settings.sets,
+        control=settings.control,
+        planned_looks=runtime.looks,
         tasks=list(runtime.tasks.values()),
         allocations=AllocationTable(
             {**runtime.table.allocations, **runtime.known_allocations}, runtime.table.equal_sets
         ),
         engine=runtime.backend.info,
-        agent={"name": runtime.agent.name, **runtime.agent.settings},
+        agent=runtime.agent_facts,
         budget=runtime.budget,
         images=runtime.images,
         admit=settings.admit,

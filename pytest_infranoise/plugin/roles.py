@@ -88,6 +88,14 @@ class TrialRunner:
 
         self._watch = make_ready(session, self._is_worker)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Skip trials that must not start any more."""
+        if self._has_trials:
+            from pytest_infranoise.plugin.ordering import prepare_trial
+
+            prepare_trial(item)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Make the body of a marked test its agent phase."""
@@ -165,7 +173,7 @@ class KeeperHooks:
         """Learn how many trials were selected (without xdist)."""
         selected = [item for item in session.items if _may_be_trial(item)]
         if selected and not self._config.option.collectonly:
-            self.keeper.expect(len(selected), session)
+            self.keeper.expect_items(selected, session)
 
     def expect_ids(self, ids: list[str]) -> None:
         """Learn from a worker's collection how many trials were selected."""
@@ -191,7 +199,7 @@ class KeeperHooks:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over the record that a report carries."""
         if self._keeper is not None or hasattr(report, "infranoise"):
-            self.keeper.recorder.take(report)
+            self.keeper.take(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note errors of collection, which no exit policy may hide."""
@@ -202,7 +210,9 @@ class KeeperHooks:
     def pytest_report_teststatus(
         self, report: Any
     ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
-        """Give `oom`, `timeout` and `infra` a category of their own in pytest's tally."""
+        """Give `oom`, `timeout`, `infra` and `not needed` a category in pytest's tally."""
+        if getattr(report, "infranoise_unneeded", False):
+            return _UNNEEDED
         record = getattr(report, "infranoise", None)
         return None if record is None else _STATUS.get(record["outcome"])
 
@@ -229,7 +239,10 @@ class KeeperHooks:
             self._keeper.end()
 
 
-_TRIAL_ID = re.compile(r"task\.toml::.*-s\d+$|\[(?:.*-)?(?:[\d.]+x|uncapped)-s\d+(?:-.*)?\]$")
+_TRIAL_ID = re.compile(
+    r"task\.toml::.*-s\d+$"
+    r"|\[(?:.*-)?(?:mem|cpu|time)?(?:[\d.]+x|uncapped)(?:-aa)?-s\d+(?:-.*)?\]$"
+)
 """What the ids of trials look like; the controller of xdist sees nothing else of the items."""
 
 _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
@@ -237,3 +250,4 @@ _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     "timeout": ("timeout", "T", ("TIMEOUT", {"red": True})),
     "infra_error": ("infra", "I", ("INFRA", {"yellow": True})),
 }
+_UNNEEDED = ("not needed", "n", ("NOT NEEDED", {"light": True}))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,9 +44,13 @@ from pytest_infranoise.trial import TrialContext
 
 if TYPE_CHECKING:
     from pytest_infranoise.backends.base import Backend
+    from pytest_infranoise.statistics.sequential import Look
     from pytest_infranoise.tasks.discovery import TaskSet
 
 RUNTIME = pytest.StashKey["Runtime"]()
+
+TEST_BODY = "test body"
+"""How a study of marked tests alone names its agent."""
 
 Progress = Callable[[str], None]
 
@@ -184,6 +188,13 @@ class Runtime:
         """What works on task folders."""
         return make_agent(self.settings.agent, self.settings.agent_files)
 
+    @property
+    def agent_facts(self) -> dict[str, Any]:
+        """What is known of the agent; without any task folder it is the tests' own bodies."""
+        if not self.task_names:
+            return {"name": TEST_BODY}
+        return {"name": self.agent.name, **self.agent.settings}
+
     @cached_property
     def budget(self) -> Budget:
         """What all trials on the engine may reserve together."""
@@ -222,6 +233,27 @@ class Runtime:
             masked_paths=self._masked_paths(),
             should_stop=self.flags.should_stop,
         )
+
+    def context_of(self, sample: int) -> TrialContext:
+        """Return what a trial of this sample gets: one that is not needed leaves the queue."""
+        if not self.settings.until_decided:
+            return self.context
+        return replace(
+            self.context, should_stop=lambda: self.flags.should_stop() or not self.needs(sample)
+        )
+
+    def needs(self, sample: int) -> bool:
+        """Whether trials of this sample are still needed."""
+        return not self.settings.until_decided or self.flags.needs(sample)
+
+    @cached_property
+    def looks(self) -> tuple["Look", ...]:
+        """The planned looks of a study that ends once it is decided, else none."""
+        if not self.settings.until_decided:
+            return ()
+        from pytest_infranoise.statistics.sequential import planned_looks
+
+        return planned_looks(self.settings.samples)
 
     def add_task(self, task: Task) -> None:
         """Make a task known to this process."""

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,11 +19,15 @@ WATCH_SECONDS = 0.2
 
 
 class StopFlags:
-    """The two flags of a run: `stop` (start no further trial) and `abort` (end at once)."""
+    """The flags of a run: `stop` (start no further trial), `abort` (end at once) and `decided`.
+
+    `decided` holds a number of samples: trials of later samples are not needed any more.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._stopped = False
+        self._decided_after: int | None = None
 
     def stop(self) -> None:
         """Ask every process of the run to start no further trial."""
@@ -42,9 +47,24 @@ class StopFlags:
         """Whether to end at once."""
         return (self.folder / "abort").exists()
 
+    def decide(self, samples: int) -> None:
+        """Tell every process of the run that trials of samples after this one are not needed."""
+        self._decided_after = samples
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.folder / "decided.new"
+        draft.write_text(str(samples), "ascii")
+        draft.replace(self.folder / "decided")
+
+    def needs(self, sample: int) -> bool:
+        """Whether trials of this sample are needed."""
+        if self._decided_after is None:
+            with suppress(FileNotFoundError):
+                self._decided_after = int((self.folder / "decided").read_text("ascii"))
+        return self._decided_after is None or sample <= self._decided_after
+
     def clear(self) -> None:
         """Remove the flags and their folder."""
-        for name in ("stop", "abort"):
+        for name in ("stop", "abort", "decided.new", "decided"):
             (self.folder / name).unlink(missing_ok=True)
         if self.folder.exists():
             self.folder.rmdir()

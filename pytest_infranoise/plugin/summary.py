@@ -29,7 +29,8 @@ def header_lines(runtime: Runtime) -> list[str]:
     sets = ", ".join(item.id for item in settings.sets)
     lines = [
         f"infranoise: study {runtime.handover.study}, seed {runtime.handover.seed}, "
-        f"sets {sets}, {settings.samples} sample(s), agent {one_line(runtime.agent.name, 60)}"
+        f"sets {sets}, {_samples_words(runtime)}, agent "
+        f"{one_line(runtime.agent_facts['name'], 60)}"
     ]
     if runtime.has_backend:
         info, budget = runtime.backend.info, runtime.budget
@@ -42,6 +43,13 @@ def header_lines(runtime: Runtime) -> list[str]:
         if not runtime.agent.is_reference:
             lines += [f"infranoise: {line}" for line in design_words(runtime)]
     return lines + [f"infranoise: {warning}" for warning in runtime.warnings]
+
+
+def _samples_words(runtime: Runtime) -> str:
+    if not runtime.looks:
+        return f"{runtime.settings.samples} sample(s)"
+    looks = ", ".join(str(look.samples) for look in runtime.looks)
+    return f"up to {runtime.settings.samples} sample(s) with looks after {looks}"
 
 
 def clamp_notes(runtime: Runtime) -> list[str]:
@@ -61,13 +69,14 @@ def clamp_notes(runtime: Runtime) -> list[str]:
 
 def design_words(runtime: Runtime) -> list[str]:
     """Say in one line what this design can detect, before a single trial runs."""
-    sets, tasks = len(runtime.settings.sets), len(runtime.tasks)
+    settings = runtime.settings
+    sets, tasks = len(settings.sets) - (settings.control is not None), len(runtime.tasks)
     if sets < 2 or tasks < 2:
         return []
     from pytest_infranoise.analysis.planning import Design
     from pytest_infranoise.analysis.words_plan import design_line
 
-    return [design_line(Design(n_tasks=tasks, n_sets=sets), runtime.settings.samples)]
+    return [design_line(Design(n_tasks=tasks, n_sets=sets), settings.samples)]
 
 
 def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | None) -> None:
@@ -98,12 +107,14 @@ def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | Non
 def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
     from pytest_infranoise.report.terminal import summary_lines, trial_lines
     from pytest_infranoise.report.view import view_records
+    from pytest_infranoise.study.looks import count_looks
 
     view = view_records(
         recorder.records,
         recorder.manifest,
         planned=recorder.planned,
         directory=recorder.shown_directory,
+        unplanned_looks=0 if recorder.directory is None else count_looks(recorder.directory),
     )
     lines: list[Line] = []
     if verbosity >= 0:

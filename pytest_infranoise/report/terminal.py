@@ -47,6 +47,8 @@ def _what_ran(view: StudyView) -> Iterator[Line]:
     yield Line(", ".join(parts))
     planned = "" if view.planned is None else f" of {view.planned}"
     yield Line(f"{engine_words(view.manifest)}, {analysis.n_trials}{planned} trials")
+    for note in view.notes:
+        yield Line(one_line(note, 200), "warn")
     if view.is_growing:
         yield Line(
             "the study has not ended: figures so far; p-values of repeated looks are nominal",
@@ -59,7 +61,8 @@ def _samples(view: StudyView) -> str:
     planned = view.manifest.get("samples")
     low, high = view.analysis.samples
     if isinstance(planned, int):
-        return plural(planned, "sample")
+        most = "up to " if view.manifest.get("planned_looks") else ""
+        return most + plural(planned, "sample")
     return plural(high, "sample") if low == high else f"{low} to {high} samples"
 
 

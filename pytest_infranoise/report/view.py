@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,8 @@ from pytest_infranoise.model.enforcement import enforcement_words
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
+from pytest_infranoise.statistics.sequential import Look
+from pytest_infranoise.study.looks import count_looks
 from pytest_infranoise.study.store import Manifest, Study, table_of
 
 REFERENCE_AGENTS = ("oracle", "nop")
@@ -25,6 +27,7 @@ class StudyView:
 
     `planned` is how many trials were selected, None if unknown; `directory` where the study was
     written, None if nowhere; `is_growing` whether it was read from a disk before it had ended.
+    `notes` say in words which records are left out of the figures, and why.
     """
 
     manifest: Mapping[str, Any]
@@ -33,6 +36,7 @@ class StudyView:
     planned: int | None = None
     directory: str | None = None
     is_growing: bool = False
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def outcomes_by_task(self) -> dict[str, dict[str, Counter[Outcome]]]:
@@ -62,13 +66,14 @@ def view_study(study: Study, *, baseline: str | None = None, **choices: Any) -> 
     """
     data = study.manifest.data
     planned = data.get("planned_trials")
-    return StudyView(
+    return _view(
         data,
-        table := study.table(),
-        _analysis(data, table, baseline, choices),
-        planned if isinstance(planned, int) else None,
-        str(study.directory),
-        not study.manifest.is_finished,
+        study.table(),
+        baseline=baseline,
+        choices={"unplanned_looks": count_looks(study.directory), **choices},
+        planned=planned if isinstance(planned, int) else None,
+        directory=str(study.directory),
+        is_growing=not study.manifest.is_finished,
     )
 
 
@@ -78,25 +83,89 @@ def view_records(
     *,
     planned: int | None = None,
     directory: str | None = None,
+    **choices: Any,
 ) -> StudyView:
-    """Return the view of records in memory, whatever became of the disk."""
+    """Return the view of records in memory, whatever became of the disk: all there will be.
+
+    `choices` are fields of `AnalysisSettings`.
+    """
     table = table_of(records, manifest)
-    return StudyView(manifest, table, _analysis(manifest, table, None, {}), planned, directory)
+    return _view(manifest, table, choices=choices, planned=planned, directory=directory)
 
 
-def _analysis(
+def _view(
     manifest: Mapping[str, Any],
     table: OutcomeTable,
-    baseline: str | None,
+    *,
     choices: Mapping[str, Any],
-) -> Analysis:
-    chosen = Manifest(manifest).baseline if baseline is None else baseline
-    return analyse(
-        table,
-        sets=parameter_sets(manifest),
-        baseline=chosen,
-        settings=analysis_settings(manifest, choices, baseline=chosen),
-    )
+    baseline: str | None = None,
+    planned: int | None = None,
+    directory: str | None = None,
+    is_growing: bool = False,
+) -> StudyView:
+    own = Manifest(manifest).baseline
+    chosen = own if baseline is None else baseline
+    settings = analysis_settings(manifest, choices, baseline=chosen)
+    notes: list[str] = []
+    if settings.control is not None and chosen != own:
+        # Nothing is known of noise around another set, and a repeated rung would bend the ladder.
+        if settings.control in table.parameter_sets:
+            table = table.without_set(settings.control)
+        notes.append(f"A/A control {settings.control} left out: it repeats {own}, not {chosen}")
+        settings = replace(settings, control=None)
+    look = settings.look or final_look(manifest, table, is_growing=is_growing)
+    settings = replace(settings, look=look)
+    if look is not None and look.number < look.of:
+        whole, table = len(table), table.up_to_sample(look.samples)
+        notes.append(_decided_words(look, whole - len(table)))
+    analysis = analyse(table, sets=parameter_sets(manifest), baseline=chosen, settings=settings)
+    return StudyView(manifest, table, analysis, planned, directory, is_growing, tuple(notes))
+
+
+def _decided_words(look: Look, later: int) -> str:
+    words = f"decided after {look.samples} of {look.max_samples} samples: later ones are not needed"
+    if later:
+        words += f" ({later} of their trials had begun; they are recorded and in no figure)"
+    return words
+
+
+def final_look(
+    manifest: Mapping[str, Any], table: OutcomeTable, *, is_growing: bool = False
+) -> Look | None:
+    """Return the planned look that a study's last analysis is; None in a study without looks.
+
+    That is the look at which everything was decided, else the last one, with its level also where
+    the study was stopped before (fewer looks than planned cost no error rate). A look at a study
+    that grows on is none of the planned.
+
+    Raises:
+        UsageError: the manifest's looks are not as this program writes them.
+    """
+    looks = planned_looks_of(manifest)
+    decided = manifest.get("decided_at_look")
+    for look in looks:
+        if look.number == decided:
+            return look
+    if not looks or is_growing:
+        return None
+    samples = max(table.sample, default=0)
+    return replace(looks[-1], samples=min(samples, looks[-1].samples))
+
+
+def planned_looks_of(manifest: Mapping[str, Any]) -> list[Look]:
+    """Return the looks that were planned when the study began.
+
+    Raises:
+        UsageError: they are not as this program writes them.
+    """
+    try:
+        looks = [Look(**item) for item in manifest.get("planned_looks") or ()]
+        numbers = [value for look in looks for value in asdict(look).values()]
+        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in numbers):
+            raise TypeError
+    except TypeError:
+        raise UsageError("manifest: planned_looks are not as this program writes them") from None
+    return looks
 
 
 def parameter_sets(manifest: Mapping[str, Any]) -> list[ParameterSet]:
@@ -138,6 +207,7 @@ def analysis_settings(
     engine, order = facts.backend, manifest.get("order")
     derived: dict[str, Any] = {
         "fit_only": facts.agent.get("name") in REFERENCE_AGENTS,
+        "control": manifest.get("control"),
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
         "interleaved": None if order is None else order == "interleaved",
         "engine": f"{engine.get('engine')}, {enforcement_words(manifest)}" if engine else None,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_infranoise.admission import Budget
 from pytest_infranoise.backends.base import EngineInfo
@@ -22,6 +22,9 @@ from pytest_infranoise.study.host import (
 )
 from pytest_infranoise.study.redact import Redactor, redact_arguments
 
+if TYPE_CHECKING:
+    from pytest_infranoise.statistics.sequential import Look
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFacts:
@@ -29,7 +32,9 @@ class StudyFacts:
 
     `agent` is free-form (`name`, `command`, `version`); `passed_variables` names the host's
     variables that the agent sees. `options` is whatever else was set, by option name. `sources` are
-    folders with tests that are tasks; those of task folders are known.
+    folders with tests that are tasks; those of task folders are known. `control` is the parameter
+    set that repeats the baseline; `planned_looks` are those of a study that ends once it is
+    decided, whose `samples` are then the most that may run.
     """
 
     study: str
@@ -52,6 +57,8 @@ class StudyFacts:
     passed_variables: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     sources: Sequence[Path] = ()
+    control: str | None = None
+    planned_looks: Sequence["Look"] = ()
     notes: Sequence[str] = ()
 
 
@@ -75,7 +82,10 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "samples": facts.samples,
         "parameter_sets": [_set_facts(item) for item in facts.parameter_sets],
         "baseline": baseline_of(facts.parameter_sets).id if facts.parameter_sets else None,
+        "control": facts.control,
         "equal_sets": facts.allocations.equal_sets,
+        "planned_looks": [asdict(look) for look in facts.planned_looks],
+        "decided_at_look": None,
         "is_clamped": facts.is_clamped,
         "agent": facts.agent,
         "passed_variables": sorted(facts.passed_variables),

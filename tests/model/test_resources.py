@@ -20,6 +20,7 @@ from pytest_infranoise.model.resources import (
     fit,
     joint_sets,
     parse_multipliers,
+    with_control,
 )
 from pytest_infranoise.units import GIB, MIB
 
@@ -76,6 +77,24 @@ def test_the_baseline_is_1x_or_the_tightest() -> None:
     assert base("uncapped,5,3") == "3x"
     assert base("0.5,0.25") == "0.25x"
     assert base("uncapped") == "uncapped"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", "1x 1x-aa"),
+        ("3,1,uncapped", "3x 1x 1x-aa uncapped"),
+        ("uncapped,5,3", "uncapped 5x 3x 3x-aa"),
+        ("uncapped", "uncapped uncapped-aa"),
+    ],
+)
+def test_a_control_repeats_the_baseline_which_stays_the_baseline(text: str, expected: str) -> None:
+    sets = joint_sets(parse_multipliers(text, where=""))
+    controlled = with_control(sets)
+    assert " ".join(item.id for item in controlled) == expected
+    assert baseline_of(controlled) == baseline_of(sets)
+    (control,) = (item for item in controlled if item not in sets)
+    assert control.sort_key == baseline_of(sets).sort_key
 
 
 def test_the_guarantee_stays_and_the_limit_scales() -> None:
