@@ -37,7 +37,7 @@ from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan
 from pytest_infranoise.plugin.handover import Handover, identity_of
-from pytest_infranoise.plugin.options import Settings, read_settings
+from pytest_infranoise.plugin.settings import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
 from pytest_infranoise.policing import check_enforcement
 from pytest_infranoise.trial import TrialContext

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_usage_errors import refused
 
+from pytest_infranoise.plugin.keeper import StudyKeeper
 from pytest_infranoise.plugin.looks import LookSchedule, is_decided
 from pytest_infranoise.plugin.stopping import StopFlags
-from pytest_infranoise.statistics.sequential import planned_looks
+from pytest_infranoise.statistics.sequential import Look, planned_looks
 
 AGENT = f"--infra-agent=sh -c '{hog(64)} >/dev/null && touch /app/done'"
 TWO = ("--infra-multipliers=1,4", "--infra-until-decided", "--infra-max-samples=2")
@@ -91,6 +92,92 @@ def test_every_process_of_a_run_hears_of_the_decision(tmp_path: Path) -> None:
     assert not worker.should_stop()
     keeper.clear()
     assert not keeper.folder.exists()
+
+
+class Notebook:
+    """Stands for the recorder: what a look reads, and what it notes."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.manifest: dict[str, Any] = {}
+        self.problems: list[str] = []
+        self.decided_at: list[int] = []
+
+    def take(self, report: Any) -> None:
+        self.records.append({})
+
+    def decide(self, look: Look) -> None:
+        self.decided_at.append(look.number)
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Any:
+    """A keeper in the middle of a study: two samples of one task have not ended."""
+    made: Any = object.__new__(StudyKeeper)
+    made.runtime = SimpleNamespace(flags=StopFlags(tmp_path / "run"))
+    made.recorder = Notebook()
+    plugins = SimpleNamespace(getplugin=lambda name: None)
+    made._config = SimpleNamespace(pluginmanager=plugins)
+    made._schedule = LookSchedule(planned_looks(6)[:-1], {"s1": 1, "s2": 2, "s4": 4, "s5": 5})
+    return made
+
+
+def end(keeper: Any, *items: str) -> None:
+    for item in items:
+        for when in ("setup", "call", "teardown"):
+            keeper.take(SimpleNamespace(when=when, nodeid=item))
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *decisions: bool) -> list[int]:
+    """Let looks decide as told; return the numbers of samples at which they were asked."""
+    asked: list[int] = []
+    left = list(decisions)
+
+    def decides(look: Look, records: Any, manifest: Any) -> bool:
+        asked.append(look.samples)
+        return left.pop(0)
+
+    monkeypatch.setattr("pytest_infranoise.plugin.keeper.decides", decides)
+    return asked
+
+
+def test_no_look_follows_a_decision(keeper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answers(monkeypatch, True)
+    end(keeper, "s4", "s2", "s1", "s5")  # both looks are due with s1
+    assert (asked, keeper.recorder.decided_at) == ([2], [1])
+    assert keeper.runtime.flags.needs(2)
+    assert not keeper.runtime.flags.needs(3)
+
+
+def test_the_next_look_follows_an_open_one(keeper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answers(monkeypatch, False, True)
+    end(keeper, "s1", "s2")
+    assert (asked, keeper.recorder.decided_at) == ([2], [])
+    end(keeper, "s4")
+    assert (asked, keeper.recorder.decided_at) == ([2, 4], [2])
+
+
+def test_a_stopped_session_is_not_looked_at(keeper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answers(monkeypatch)
+    end(keeper, "s1")
+    keeper.runtime.flags.stop()  # what is left is skipped, and ends without a record
+    end(keeper, "s2", "s4", "s5")
+    assert asked == []
+    assert keeper.runtime.flags.needs(6)
+
+
+def test_a_look_that_fails_costs_a_line(keeper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch)  # has no answer: raises
+    end(keeper, "s1", "s2")
+    assert keeper.recorder.problems == ["look 1 failed: IndexError: pop from empty list"]
+    assert keeper.runtime.flags.needs(6)
+
+
+def test_a_trial_whose_worker_died_has_ended(keeper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answers(monkeypatch, False)
+    end(keeper, "s1")
+    keeper.take(SimpleNamespace(when="???", nodeid="s2"))
+    assert asked == [2]
 
 
 # --- what cannot be used ---
