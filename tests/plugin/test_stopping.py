@@ -37,7 +37,15 @@ def sandboxes(engine: Any, bench: Bench, process: subprocess.Popen[str]) -> list
             )
             if item["Labels"]["pytest-infranoise.owner"].rpartition(":")[2] in owners
         ]
-    return [item for item in family(process) if "sleep" in item.name()]
+    return [item for item in family(process) if "sleep" in _name(item)]
+
+
+def _name(process: psutil.Process) -> str:
+    """The process's name; empty once it has ended, which it may do at any moment."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
