@@ -20,8 +20,8 @@ from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause, Counters, Endin
 
 LOOK_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-# A killed command is reported some milliseconds after the counter has risen: so long we wait to
-# learn whether it was the victim, before we kill it ourselves.
+# A killed command is reported some milliseconds after the counter has risen: so long we wait, to
+# learn whether it was the victim, before we kill what is left.
 _GRACE_SECONDS = 0.03
 
 LENIENT_WATCHDOG = "lenient watchdog"
@@ -75,10 +75,10 @@ def _overrun(enforcement: Enforcement, memory_limit_bytes: int | None) -> "Overr
 
 @dataclass
 class Overrun:
-    """How long the working set stood above a threshold.
+    """How long what a sandbox holds (without page cache) stood above a threshold.
 
-    `seconds` is the sum over all overruns so far, None as long as the working set was never
-    readable; `times` how many overruns began. What lies between a reading above and one below is
+    `seconds` is the sum over all overruns so far, None as long as it was never readable; `times`
+    how many overruns began. What lies between a reading above and one below is
     not counted.
     """
 
@@ -89,12 +89,12 @@ class Overrun:
     _since: float | None = None
     _last: float = 0.0
 
-    def take(self, now: float, working_set_bytes: int | None) -> bool:
+    def take(self, now: float, held_bytes: int | None) -> bool:
         """Note a reading; return whether the tolerance is used up. None says nothing."""
-        if working_set_bytes is None:
+        if held_bytes is None:
             return False
         self.seconds = self.seconds or 0.0
-        if working_set_bytes <= self.threshold_bytes:
+        if held_bytes <= self.threshold_bytes:
             self._since = None
             return False
         if self._since is None:
@@ -135,6 +135,7 @@ class PolicedSandbox:
         self._own_kills = 0
         self._running = 0
         self._is_cleared = False
+        self._cleared_at: float | None = None
         self._change = threading.Condition()  # guards all of the above
         self._reading = threading.Lock()
         self._stop = threading.Event()
@@ -164,7 +165,7 @@ class PolicedSandbox:
         if self._overrun is not None:
             with self._change:
                 now = time.monotonic()
-                is_over = self._overrun.take(now, reading.memory_working_set_bytes)
+                is_over = self._overrun.take(now, reading.memory_held_bytes)
                 # Files in memory outlive a kill: without a step there is nothing left to kill.
                 kills_now = is_over and (self._running > 0 or self._own_kills == 0)
                 if kills_now:
@@ -178,14 +179,12 @@ class PolicedSandbox:
                 self.has_ended = True
 
     def _clear(self) -> None:
-        """Kill all that is left, once; who was killed is told apart before."""
+        """Kill all that is left, once."""
         with self._change:
             if self._is_cleared:
                 return
-            if self._running and not self._kernel_kills_all and self.victim is None:
-                self._change.wait_for(lambda: not self._running, _GRACE_SECONDS)
-                if self._running:
-                    self.victim = "child"
+            self._change.wait_for(lambda: not self._running, _GRACE_SECONDS)
+            self._cleared_at = self._cleared_at or time.monotonic()
         self._inner.kill_all()
         self._is_cleared = True
 
@@ -214,32 +213,31 @@ class PolicedSandbox:
                 user=user,
             )
         except SandboxError:  # a kill may have taken the sandbox itself along
-            if not self._ended_after(None):
+            if not self._ends_here(expect_kill=True):
                 raise
-            result = StepResult(Ending.LOST, None, time.monotonic() - begun)
+            return StepResult(Ending.OOM_POLICY, None, time.monotonic() - begun)
         finally:
             with self._change:
                 self._running -= 1
                 self._change.notify_all()
-        if self._ended_after(result):
-            with suppress(SandboxError):
-                self._clear()
-            return replace(result, ending=Ending.OOM_POLICY, exit_code=None)
-        return result
+        died = result.exit_code == SIGKILL_EXIT
+        if not self._ends_here(expect_kill=died):
+            return result
+        if self.victim is None:
+            ended_at = begun + result.wall_seconds
+            was_ours = self._cleared_at is not None and ended_at > self._cleared_at
+            self.victim = "step" if died and not was_ours else "child"
+        if self._kernel_kills_all:
+            self.victim = "all"
+        with suppress(SandboxError):
+            self._clear()
+        return replace(result, ending=Ending.OOM_POLICY, exit_code=None)
 
-    def _ended_after(self, result: StepResult | None) -> bool:
-        """Look once more after a step that ended by itself."""
-        if not self._ends_at_kill:
-            return False
-        died = result is None or result.exit_code == SIGKILL_EXIT
-        if not self.has_ended:
+    def _ends_here(self, *, expect_kill: bool) -> bool:
+        """Whether the policy ends the trial with this step; looks once more to find out."""
+        if self._ends_at_kill and not self.has_ended:
             with suppress(SandboxError):
-                self.counters(expect_kill=died)
-        if self.has_ended and self.victim is None and result is not None:
-            if self._kernel_kills_all:
-                self.victim = "all"
-            elif result.ending is not Ending.LOST:
-                self.victim = "step" if died else "child"
+                self.counters(expect_kill=expect_kill)
         return self.has_ended
 
     def _require_standing(self) -> None:

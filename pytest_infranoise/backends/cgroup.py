@@ -12,7 +12,7 @@ Facts the readers rely on:
 """
 
 import os
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_infranoise.backends.base import EffectiveLimits
 from pytest_infranoise.model.outcome import Counters
@@ -24,6 +24,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # A charge of more than 2**3 pages never invokes the OOM killer, so at a kill the usage stands at
 # most that far below the limit.
 _LARGEST_FATAL_CHARGE_BYTES = 8 * _PAGE_BYTES
+_V1_USAGE = ("memory.usage_in_bytes", "total_")
 V1_UNLIMITED = 2**63 - 1 - 65536
 """Limits from here on mean none: the largest multiple of the page size in a signed long."""
 
@@ -68,7 +69,7 @@ def read_counters(files: CgroupFiles, memory_limit_bytes: int | None) -> Counter
         limit_reached=_limit_reached(files, peak, memory_limit_bytes),
         limit_hits=_limit_hits(files, peak, memory_limit_bytes),
         memory_peak_bytes=peak,
-        memory_working_set_bytes=_working_set(files),
+        **_memory_in_use(files),
         cpu_seconds=_cpu_seconds(files, cpu),
         cpu_periods=cpu.get("nr_periods"),
         throttled_periods=cpu.get("nr_throttled"),
@@ -130,16 +131,19 @@ def _limit_hits(files: CgroupFiles, peak: int | None, memory_limit_bytes: int | 
     return hits
 
 
-def _working_set(files: CgroupFiles) -> int | None:
-    """Usage without the page cache that can be dropped at once."""
-    statistics = _pairs(files.memory("memory.stat"))
-    if files.version == 1:
-        usage = _integer(files.memory("memory.usage_in_bytes"))
-        droppable = statistics.get("total_inactive_file")
-    else:
-        usage = _integer(files.memory("memory.current"))
-        droppable = statistics.get("inactive_file")
-    return None if usage is None or droppable is None else max(0, usage - droppable)
+def _memory_in_use(files: CgroupFiles) -> dict[str, Any]:
+    """Read the charge without the page cache that goes first, and without any page cache."""
+    name, prefix = ("memory.current", "") if files.version == 2 else _V1_USAGE
+    statistics, usage = _pairs(files.memory("memory.stat")), _integer(files.memory(name))
+    inactive = statistics.get(f"{prefix}inactive_file")
+    active = statistics.get(f"{prefix}active_file")
+    if usage is None or inactive is None:
+        return {}
+    cache = None if active is None else inactive + active
+    return {
+        "memory_working_set_bytes": max(0, usage - inactive),
+        "memory_held_bytes": None if cache is None else max(0, usage - cache),
+    }
 
 
 def _cpu_seconds(files: CgroupFiles, cpu: dict[str, int]) -> float | None:
@@ -155,9 +159,9 @@ def _throttled_seconds(cpu: dict[str, int]) -> float | None:
     return cpu["throttled_time"] / 1e9 if "throttled_time" in cpu else None
 
 
-def _pressures(files: CgroupFiles) -> dict[str, float | None]:
+def _pressures(files: CgroupFiles) -> dict[str, Any]:
     """Read pressure stall information: version 2 has it per cgroup, and the host as a whole."""
-    found: dict[str, float | None] = {}
+    found: dict[str, Any] = {}
     has_own = files.version == 2
     for prefix, memory, cpu in (
         (
@@ -183,7 +187,7 @@ def stalled_seconds(text: str | None, kind: str) -> float | None:
     return None
 
 
-def _host_cpu(files: CgroupFiles) -> dict[str, float | None]:
+def _host_cpu(files: CgroupFiles) -> dict[str, Any]:
     """Read how long the host's CPUs worked and how long they were there, since it was booted.
 
     Guest time is part of user time already; waiting for a disk is idle.

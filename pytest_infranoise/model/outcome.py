@@ -74,6 +74,7 @@ class Counters:
     zero. It is False in an uncapped set. Peaks and sums are cumulative over the sandbox's life.
     `source` names the files or the hint that the kill count was read from.
 
+    `memory_held_bytes` is the charge without any page cache: what no reclaim can free without swap.
     `*_some_pressure_seconds` is how long at least one process waited for the resource, `_full_` how
     long all did at once (pressure stall information). `host_*` are of the engine's whole host since
     it was booted. `overrun_seconds` is how long a watch saw the threshold passed.
@@ -84,6 +85,7 @@ class Counters:
     limit_hits: int | None = None
     memory_peak_bytes: int | None = None
     memory_working_set_bytes: int | None = None
+    memory_held_bytes: int | None = None
     cpu_seconds: float | None = None
     cpu_periods: int | None = None
     throttled_periods: int | None = None
