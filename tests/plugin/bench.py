@@ -31,6 +31,13 @@ class Bench:
         self.path = pytester.path
         self.engine = engine
 
+    @property
+    def runtime(self) -> Path:
+        """A runtime folder of its own, so that other runs on this host cannot be mistaken."""
+        folder = self.path / "runtime"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
     def task(
         self,
         name: str,
@@ -78,7 +85,7 @@ class Bench:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "XDG_RUNTIME_DIR": str(self.runtime)},
         )
 
     def studies(self) -> list[Path]:

@@ -12,8 +12,6 @@ import psutil
 import pytest
 from bench import Bench, interrupt, interrupt_terminal, wait_until
 
-from pytest_infranoise.admission import default_directory
-
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 
@@ -75,10 +73,7 @@ class Traces:
                 )
                 if item["Labels"]["pytest-infranoise.owner"].rpartition(":")[2] in pids
             ]
-        found += [
-            f"flag folder {path}" for path in default_directory().glob("run-*") if _ours(path)
-        ]
-        return found
+        return found + [f"flag folder {path}" for path in self.bench.runtime.rglob("run-*")]
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -86,10 +81,6 @@ def _runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def _ours(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime < 60
 
 
 @pytest.fixture
