@@ -15,9 +15,12 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from pytest_infranoise.backends.cgroup_paths import Hierarchies
 
 PREFIX = "infranoise-study-"
 
@@ -110,21 +113,24 @@ class Ceilings:
     def _try_remove(self, name: str) -> bool:
         """Remove a ceiling that nobody holds and nothing is in; whether it is gone."""
         try:
-            lock = os.open(self._place.memory / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return True
+            self.remove_unheld(name)
         except OSError:
             return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._delete(name)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        finally:
-            os.close(lock)
         return True
+
+    def remove_unheld(self, name: str) -> None:
+        """Remove the ceiling of that name.
+
+        Raises:
+            OSError: somebody holds it, or something is in it.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(self._place.memory / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._delete(name)
+            finally:
+                os.close(lock)
 
     def _remove_dead(self) -> None:
         for folder in self._existing():
@@ -222,6 +228,40 @@ class SliceCeilings(Ceilings):
             raise OSError(f"systemd does not answer {method}") from None
         if done.returncode != 0 and "already exists" not in done.stderr:
             raise OSError(f"systemd refused {method}: {done.stderr.strip()[-200:]}")
+
+
+def find_unheld(trees: Hierarchies) -> Iterator[tuple[str, Path, Callable[[], None]]]:
+    """Yield the ceilings on this host that no process holds: study, folder, and what removes it.
+
+    What removes it raises OSError while something is still in it. A study's own dashes cannot be
+    told from those that a slice's name has in their place.
+    """
+    for top, inner, _ in os.walk(trees.memory):
+        folder = Path(top)
+        for name in sorted(item for item in inner if item.startswith(PREFIX)):
+            inner.remove(name)
+            is_slice = name.endswith(".slice")
+            if folder.name == "infranoise-study.slice" and not is_slice:
+                continue
+            kind, others = (SliceCeilings, ()) if is_slice else (Ceilings, trees.others)
+            place = CeilingPlace(trees.version, trees.memory if is_slice else folder, others)
+            if not _is_held(folder / name):
+                study = name.removeprefix(PREFIX).removesuffix(".slice")
+                yield study, folder / name, partial(kind(place).remove_unheld, name)
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return True  # gone meanwhile, or none of our business
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _word(study: str) -> str:

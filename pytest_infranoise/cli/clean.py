@@ -56,6 +56,7 @@ def run(arguments: Namespace) -> int:
 
 def _found(client: "DockerClient | None", *, with_images: bool) -> list[Found]:
     from pytest_infranoise.backends.docker.failures import engine_calls
+    from pytest_infranoise.cli.leftovers_ceilings import ceilings
     from pytest_infranoise.cli.leftovers_local import sandboxes
 
     found: list[Found] = []
@@ -68,6 +69,7 @@ def _found(client: "DockerClient | None", *, with_images: bool) -> list[Found]:
         found += sandboxes()
     except BackendUnavailableError as error:
         print_lines([Line(f"local: not looked at: {one_line(str(error))}", "warn")])
+    found += ceilings()
     is_busy = someone_reserves() or any(item.life is not Life.DEAD for item in found)
     found += flag_folders(is_busy)
     if client is not None and with_images:

@@ -12,8 +12,8 @@ from sandboxes import allocation, make_task, request_for
 
 from pytest_infranoise.admission import AdmissionLedger, default_budget
 from pytest_infranoise.backends.base import Backend, Sandbox
-from pytest_infranoise.backends.ceilings import PREFIX, CeilingPlace, Ceilings
-from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_hierarchies
+from pytest_infranoise.backends.ceilings import PREFIX, CeilingPlace, Ceilings, find_unheld
+from pytest_infranoise.backends.cgroup_paths import CgroupPaths, Hierarchies, find_hierarchies
 from pytest_infranoise.model.outcome import Cause, Outcome, Phase
 from pytest_infranoise.model.resources import ONE, ParameterSet
 from pytest_infranoise.model.trial import TrialPlan
@@ -143,6 +143,7 @@ def test_a_ceiling_is_made_once_and_kept_while_it_is_used(place: CeilingPlace, s
 def test_what_a_dead_run_left_goes_when_the_next_one_starts(
     place: CeilingPlace, study: str
 ) -> None:
+    trees = Hierarchies(place.version, place.memory, place.others)
     code = (
         "import sys, os; from pathlib import Path\n"
         "from pytest_infranoise.backends.ceilings import *\n"
@@ -157,10 +158,31 @@ def test_what_a_dead_run_left_goes_when_the_next_one_starts(
     )
     left = Path(made.stdout.strip())
     assert left.is_dir()
+    assert left in [folder for _, folder, _ in find_unheld(trees)]
     ceilings = Ceilings(place)
     ceilings.make(study + "-next", CEILING)
     assert not left.exists()
     ceilings.remove(study + "-next")
+
+
+def test_unheld_ceilings_are_found_and_removed_when_they_are_empty(
+    place: CeilingPlace, study: str
+) -> None:
+    trees = Hierarchies(place.version, place.memory, place.others)
+
+    def unheld() -> dict[str, Callable[[], None]]:
+        return {name: remove for name, _, remove in find_unheld(trees)}
+
+    ceilings = Ceilings(place)
+    folder = ceilings.make(study, CEILING)
+    assert study not in unheld()
+    ceilings.close()
+    (folder / "inner").mkdir()
+    with pytest.raises(OSError):  # noqa: PT011 - whatever the kernel says
+        unheld()[study]()
+    (folder / "inner").rmdir()
+    unheld()[study]()
+    assert not folder.exists()
 
 
 def test_a_ceiling_is_tried_out_without_a_trace(place: CeilingPlace) -> None:
