@@ -17,8 +17,9 @@ This page is made from the plugin's own list of options by `python docs/make_opt
 
 Every option has an ini twin, read from the ini file's pytest section. The command line wins over
 the ini file. Options marked with * make a run a sweep: when one of them or its ini twin is set,
-task folders are collected. A LIST is separated by commas. A SIZE is a number of bytes, or takes a
-suffix: `512M`, `512MB` and `512MiB` are all 512 x 1024 x 1024 bytes.
+task folders are collected; so they are with a preset as `--infra-enforcement`. A LIST is separated
+by commas. A SIZE is a number of bytes, or takes a suffix: `512M`, `512MB` and `512MiB` are all
+512 x 1024 x 1024 bytes.
 """
 
 HEADER = """| option | ini | value | default | meaning |

@@ -1,5 +1,6 @@
 """Methods of enforcement: how they are named, what they mean, how they differ."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +145,12 @@ def test_thread_variables_follow_the_limit(cores: float | None, threads: str | N
 )
 def test_whole_cores(cores: float | None, whole: int | None) -> None:
     assert whole_cores(cores) == whole
+
+
+def test_the_one_list_of_thread_variables_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "measurement.md").read_text("utf-8")
+    assert [name for name in THREAD_VARIABLES if f"`{name}`" not in page] == []
+    assert list(THREAD_VARIABLES) == sorted(set(THREAD_VARIABLES))
 
 
 # --- studies -------------------------------------------------------------------------------------
