@@ -27,8 +27,9 @@ class PhaseRun:
 
     output_limit_bytes = 16 * 1024
 
-    def __init__(self, phase: Phase, before: Counters) -> None:
+    def __init__(self, phase: Phase, before: Counters, step: str | None = None) -> None:
         self.phase = phase
+        self.step = step
         self.before = before
         self.after = before
         self.started_at = utc_now()
@@ -86,6 +87,7 @@ class PhaseRun:
             exit_code=self.exit_code,
             oom_kills=increase(self.before.oom_kills, self.after.oom_kills),
             oom_kills_source=self.after.source,
+            took_holder=self.after.took_holder,
             limit_reached=self.after.limit_reached,
             error_cause=self.error_cause,
             error=self.error,
@@ -117,6 +119,7 @@ class PhaseRun:
             output=self.output,
             output_truncated=self.output_truncated,
             error=self.error,
+            step=self.step,
         )
 
     def _victim(self) -> Victim | None:
@@ -124,7 +127,7 @@ class PhaseRun:
         if not increase(self.before.oom_kills, self.after.oom_kills):
             return None
         if self.victim is not None or self.ending is not Ending.EXIT:
-            return self.victim
+            return "all" if self.after.took_holder else self.victim
         if self.exit_code is None:
             return None
         return "step" if self.exit_code == SIGKILL_EXIT else "child"

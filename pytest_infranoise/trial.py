@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pytest_infranoise import verify
+from pytest_infranoise import steps, verify
 from pytest_infranoise.admission import (
     AdmissionLedger,
     Admit,
@@ -30,7 +30,9 @@ from pytest_infranoise.backends.base import (
     SandboxRequest,
     StepResult,
 )
+from pytest_infranoise.design import agent_timeout
 from pytest_infranoise.errors import SandboxError
+from pytest_infranoise.healthcheck import wait_until_healthy
 from pytest_infranoise.model.enforcement import (
     DEFAULT_ENFORCEMENT,
     Enforcement,
@@ -48,7 +50,7 @@ from pytest_infranoise.model.outcome import (
     classify,
     increase,
 )
-from pytest_infranoise.model.task import Leftovers, PreparedImage, Task
+from pytest_infranoise.model.task import Leftovers, PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.phases import FRESH, PhaseRun, merge_setup, utc_now
 from pytest_infranoise.policing import PolicedSandbox, police
@@ -71,7 +73,9 @@ class TrialContext:
     `admit` says whether the guarantee or the kill threshold is reserved on the host. `environment`
     holds host variables that the user passes through by name; their values are never recorded.
     `should_stop` is asked while a trial waits for admission. `ceiling_bytes` is what all trials of
-    the run together may use, None for no ceiling.
+    the run together may use, None for no ceiling. `reclassify` gets a trial's `task`, `plan`,
+    `evidence`, `phases` (records) and `classification` as keywords, and returns the final
+    classification, with a note if it is another one.
     """
 
     backend: Backend
@@ -88,6 +92,7 @@ class TrialContext:
     environment: Mapping[str, str] = field(default_factory=dict)
     masked_paths: Sequence[Path] = ()
     should_stop: Callable[[], bool] = lambda: False
+    reclassify: Callable[..., tuple[Classification, str | None]] | None = None
 
 
 def run_trial(
@@ -99,44 +104,86 @@ def run_trial(
         AdmissionStoppedError: the session ended while the trial still waited.
     """
     with LiveTrial(plan, task, image, context) as trial:
-        if trial.is_open and _prepare_agent(trial):
-            _run_agent(trial)
-            if trial.is_open:
-                _verify(trial)
+        if task.steps:
+            _run_steps(trial)
+        elif trial.is_open:
+            trial.verdict = _run_part(trial, task)
     return trial.record()
 
 
-def _prepare_agent(trial: "LiveTrial") -> bool:
-    with trial.phase(Phase.SETUP):
-        trial.context.agent.prepare(trial.sandbox, trial.task)
-    return trial.is_open
-
-
-def _run_agent(trial: "LiveTrial") -> None:
-    step = AgentStep(
-        trial.task,
-        trial.environment,
-        trial.plan.agent_timeout_seconds,
-        trial.task.agent_user or trial.image.user,
+def _run_steps(trial: "LiveTrial") -> None:
+    """Work through a task's steps, until one falls short or leaves no answer."""
+    verdicts: list[Verdict] = []
+    for step in trial.task.steps:
+        if not trial.is_open:
+            return
+        verdict = _run_part(trial, steps.task_of_step(trial.task, step), step)
+        if verdict is None:  # a phase was the trial's end, so that there is no judgement
+            return
+        verdicts.append(verdict)
+        if verdict.problem is not None or steps.falls_short(verdict, step):
+            break
+    trial.verdict = steps.combine(
+        verdicts, trial.task.reward_strategy, trial.context.pass_threshold
     )
-    with trial.phase(Phase.AGENT) as phase:
-        phase.finish(trial.context.agent.run(trial.sandbox, step))
 
 
-def _verify(trial: "LiveTrial") -> None:
-    with trial.phase(Phase.VERIFY) as phase:
-        if (trial.task.leftovers or trial.context.leftovers) == "kill":
+def _run_part(trial: "LiveTrial", task: Task, step: TaskStep | None = None) -> Verdict | None:
+    """Run agent and tests once; return the verdict, None where it was never reached."""
+    environment = (
+        trial.environment if step is None else trial.environment | {"INFRA_STEP": step.name}
+    )
+    user = task.agent_user or trial.image.user
+    with trial.phase(Phase.SETUP, step):
+        if step is not None:
+            if step is not trial.task.steps[0]:
+                steps.clear_verification(trial.sandbox)
+            put_text(trial.sandbox, step.instruction, INSTRUCTION_PATH)
+            steps.put_files(trial.sandbox, task, step, user)
+            _await_health(trial, task, user)
+        trial.context.agent.prepare(trial.sandbox, task)
+    if not trial.is_open:
+        return None
+    timeout = trial.plan.agent_timeout_seconds
+    if step is not None:
+        timeout = agent_timeout(task, trial.plan.parameter_set)
+    with trial.phase(Phase.AGENT, step) as phase:
+        work = AgentStep(task, environment, timeout, user)
+        phase.finish(trial.context.agent.run(trial.sandbox, work))
+    return _verify(trial, task, environment, step) if trial.is_open else None
+
+
+def _await_health(trial: "LiveTrial", task: Task, user: str | None) -> None:
+    if task.healthcheck is not None:
+        wait_until_healthy(trial.sandbox, task.healthcheck, workdir=task.workdir, user=user)
+
+
+def _verify(
+    trial: "LiveTrial", task: Task, environment: Mapping[str, str], step: TaskStep | None
+) -> Verdict | None:
+    verdict = None
+    with trial.phase(Phase.VERIFY, step) as phase:
+        if (task.leftovers or trial.context.leftovers) == "kill":
             trial.sandbox.kill_all()
             trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
-        verify.put_tests(trial.sandbox, trial.task)
-        user = trial.task.verifier_user or trial.image.user
-        result = verify.run_tests(trial.sandbox, trial.task, trial.environment, user)
-        trial.verdict = verify.read_verdict(trial.sandbox, trial.context.pass_threshold)
+        assert task.tests is not None
+        verification = verify.Verification(
+            tests=(task.tests,) if step is None else step.tests,
+            timeout_seconds=task.verifier_timeout_seconds,
+            environment={**environment, **task.verifier_environment},
+            workdir=task.workdir,
+            user=task.verifier_user or trial.image.user,
+        )
+        verify.put_tests(trial.sandbox, verification.tests)
+        result = verify.run_tests(trial.sandbox, verification)
+        verdict = verify.judge(trial.sandbox, verification, trial.context.pass_threshold)
         output = trial.sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
-        # What is still running could be killed after the last reading.
-        trial.sandbox.kill_all()
+        if step is None or step is trial.task.steps[-1]:
+            # What is still running could be killed after the last reading.
+            trial.sandbox.kill_all()
         phase.finish(result)
         phase.set_output(output or b"")
+    return verdict
 
 
 class LiveTrial:
@@ -232,12 +279,13 @@ class LiveTrial:
         self.close()
 
     @contextmanager
-    def phase(self, phase: Phase) -> Iterator[PhaseRun]:
+    def phase(self, phase: Phase, step: TaskStep | None = None) -> Iterator[PhaseRun]:
         """Run the body as (part of) a phase and read the counters at its end.
 
-        A `SandboxError` in the body ends the phase and is kept as evidence.
+        `step` is the one that the phase belongs to, of a task of several steps. A `SandboxError` in
+        the body ends the phase and is kept as evidence.
         """
-        run = PhaseRun(phase, self._last)
+        run = PhaseRun(phase, self._last, None if step is None else step.name)
         try:
             yield run
         except SandboxError as error:
@@ -259,7 +307,12 @@ class LiveTrial:
             verdict=self.verdict,
             memory_is_capped=allocation.memory_limit_bytes is not None,
         )
-        judged = classification or classify(evidence)
+        kept = tuple(run.record() for run in phases)
+        judged, note = classification or classify(evidence), None
+        if self.context.reclassify is not None:
+            judged, note = self.context.reclassify(
+                task=self.task, plan=plan, evidence=evidence, phases=kept, classification=judged
+            )
         last = self._last
         return TrialRecord(
             study=plan.study,
@@ -296,8 +349,8 @@ class LiveTrial:
             seed=plan.seed,
             requested=_requested(plan),
             effective=_effective(self._effective),
-            notes=(*allocation.notes, *self.image.notes),
-            phases=tuple(run.record() for run in phases),
+            notes=(*allocation.notes, *self.image.notes, *((note,) if note else ())),
+            phases=kept,
         )
 
     def _admit(self) -> None:
@@ -326,6 +379,7 @@ class LiveTrial:
         self._seen = _Seen.parse(sandbox.exec(["sh", "-c", _SETUP_SCRIPT]))
         if self.task.instruction is not None:
             put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
+        _await_health(self, self.task, self.image.user)
 
     def _request(self) -> SandboxRequest:
         context, allocation = self.context, self.plan.allocation
@@ -353,7 +407,7 @@ class LiveTrial:
     def _read_counters(self, run: PhaseRun) -> Counters:
         """Return the counters at a phase's end; what cannot be read any more is unknown."""
         if self._sandbox is None:
-            return self._last
+            return Counters()  # it never opened
         try:
             counters = self._sandbox.counters()
             hint = run.hints_at_kill or counters.limit_reached

@@ -2,46 +2,95 @@
 
 import json
 import math
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from pytest_infranoise.agents.builtin import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.bootstrap import asks_for_ctrf, proof_of_failed_bootstrap
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Verdict
-from pytest_infranoise.model.task import Task
 
 REWARD_JSON = "/logs/verifier/reward.json"
 REWARD_TEXT = "/logs/verifier/reward.txt"
+CTRF = "/logs/verifier/ctrf.json"
 OUTPUT = "/logs/verifier/test-stdout.txt"
 
 MAX_REWARD_BYTES = 64 * 1024
+MAX_SEARCHED_OUTPUT_BYTES = 1024 * 1024
+"""How much of the tests' output is searched for what kept them from running: its end."""
 
 
-def put_tests(sandbox: Sandbox, task: Task) -> None:
-    """Copy the task's tests in, with nothing left that could pass for a reward.
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """One run of a task's tests.
+
+    `tests` are host folders whose files lie over one another, the last on top. `user` None is root.
+    """
+
+    tests: Sequence[Path]
+    timeout_seconds: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    user: str | None = None
+
+    @property
+    def script(self) -> Path:
+        """The `test.sh` that runs, as a host file."""
+        found = [folder / "test.sh" for folder in self.tests if (folder / "test.sh").is_file()]
+        return found[-1] if found else self.tests[-1] / "test.sh"
+
+
+def put_tests(sandbox: Sandbox, tests: Sequence[Path]) -> None:
+    """Copy tests to /tests, with nothing left that could pass for a reward.
 
     Raises:
         SandboxError: the old rewards could not be removed (the step was killed, say).
     """
-    assert task.tests is not None
-    result = sandbox.exec(["sh", "-c", f"rm -rf {REWARD_JSON} {REWARD_TEXT} {OUTPUT}"])
+    stale = f"rm -rf {REWARD_JSON} {REWARD_TEXT} {CTRF} {OUTPUT}"
+    result = sandbox.exec(["sh", "-c", stale])
     if result.exit_code != 0:
         raise SandboxError(
             Cause.HARNESS, f"old rewards could not be removed (exit code {result.exit_code})"
         )
-    sandbox.put(task.tests, "/tests")
+    if len(tests) == 1:
+        sandbox.put(tests[0], "/tests")
+        return
+    with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
+        for layer in tests:
+            shutil.copytree(layer, folder, symlinks=True, dirs_exist_ok=True)
+        Path(folder).chmod(0o755)
+        sandbox.put(Path(folder), "/tests")
 
 
-def run_tests(
-    sandbox: Sandbox, task: Task, environment: dict[str, str], user: str | None
-) -> StepResult:
+def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:
     """Run `/tests/test.sh`; its exit code means nothing, the reward file decides."""
     return sandbox.exec(
         script_command("/tests/test.sh", output_path=OUTPUT),
-        timeout_seconds=task.verifier_timeout_seconds,
-        environment={**environment, **task.verifier_environment},
-        workdir=task.workdir,
-        user=user,
+        timeout_seconds=verification.timeout_seconds,
+        environment=verification.environment,
+        workdir=verification.workdir,
+        user=verification.user,
     )
+
+
+def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -> Verdict:
+    """Read the reward and judge it; a 0 of tests that never ran is no judgement."""
+    verdict = read_verdict(sandbox, pass_threshold)
+    is_zero = verdict.score is not None and verdict.score <= 0 and not verdict.passed
+    if not is_zero and verdict.problem is not Cause.REWARD_MISSING:
+        return verdict
+    output = sandbox.read(OUTPUT, max_bytes=MAX_SEARCHED_OUTPUT_BYTES)
+    proof = proof_of_failed_bootstrap(
+        (output or b"").decode("utf-8", "replace"),
+        # A missing reward is an error already: here only a line can say more about it.
+        asks_for_ctrf=is_zero and asks_for_ctrf(verification.script),
+        has_ctrf=sandbox.read(CTRF, max_bytes=1) is not None,
+    )
+    return verdict if proof is None else Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)
 
 
 def read_verdict(sandbox: Sandbox, pass_threshold: float) -> Verdict:
@@ -59,10 +108,7 @@ def read_verdict(sandbox: Sandbox, pass_threshold: float) -> Verdict:
 
 
 def parse_reward_json(content: bytes, pass_threshold: float) -> Verdict:
-    """Judge a `reward.json`: an object of finite numbers.
-
-    The score is the member `reward` if there is one, else the mean of all members.
-    """
+    """Judge a `reward.json`: an object of finite numbers (`judged`)."""
     try:
         rewards = json.loads(content)
     except (ValueError, RecursionError):
@@ -70,8 +116,7 @@ def parse_reward_json(content: bytes, pass_threshold: float) -> Verdict:
     numbers = list(rewards.values()) if isinstance(rewards, dict) else []
     if not numbers or not all(_is_finite(number) for number in numbers):
         return _invalid("reward.json is not an object of finite numbers")
-    score = rewards["reward"] if "reward" in rewards else sum(numbers) / len(numbers)
-    return _judged(float(score), pass_threshold)
+    return judged({name: float(number) for name, number in rewards.items()}, pass_threshold)
 
 
 def parse_reward_text(content: bytes, pass_threshold: float) -> Verdict:
@@ -83,7 +128,15 @@ def parse_reward_text(content: bytes, pass_threshold: float) -> Verdict:
         return _invalid(f"reward.txt holds {text[:40]!r}, not a number")
     if not math.isfinite(score):
         return _invalid(f"reward.txt holds {text[:40]!r}, not a finite number")
-    return _judged(score, pass_threshold)
+    return judged({"reward": score}, pass_threshold)
+
+
+def judged(rewards: Mapping[str, float], pass_threshold: float) -> Verdict:
+    """Judge named rewards, at least one: the score is `reward`, else the mean of all."""
+    score = rewards.get("reward")
+    if score is None:
+        score = math.fsum(rewards.values()) / len(rewards)
+    return Verdict(passed=score >= pass_threshold, score=score, rewards=rewards)
 
 
 def _is_finite(number: object) -> bool:
@@ -93,10 +146,6 @@ def _is_finite(number: object) -> bool:
         return math.isfinite(number)
     except OverflowError:  # an integer beyond the range of floats
         return False
-
-
-def _judged(score: float, pass_threshold: float) -> Verdict:
-    return Verdict(passed=score >= pass_threshold, score=score)
 
 
 def _invalid(detail: str) -> Verdict:

@@ -21,13 +21,17 @@ class OracleAgent:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, task: Task) -> None:
-        """Refuse a task without a reference solution."""
-        if task.solution is None or not (task.solution / "solve.sh").is_file():
-            place = task.directory or task.name
-            raise UsageError(
-                f"{place}: solution/solve.sh is missing, so the oracle cannot solve it; "
-                "add it or choose another --infra-agent"
-            )
+        """Refuse a task without a reference solution (to one of its steps)."""
+        place = task.directory or task.name
+        solutions = {f"{place}": task.solution}
+        if task.steps:
+            solutions = {f"{place}/steps/{step.name}": step.solution for step in task.steps}
+        for where, solution in solutions.items():
+            if solution is None or not (solution / "solve.sh").is_file():
+                raise UsageError(
+                    f"{where}: solution/solve.sh is missing, so the oracle cannot solve it; "
+                    "add it or choose another --infra-agent"
+                )
 
     def prepare(self, sandbox: Sandbox, task: Task) -> None:
         """Copy the solution to /solution, where the task's author expects it."""

@@ -4,8 +4,8 @@ The precedence is that of docs/measurement.md ("What a trial's outcome is"). Eve
 pure, so that a table of cases can test it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Self
 
@@ -72,6 +72,7 @@ class Counters:
     `limit_reached` says whether the sandbox's own kill threshold was reached since it was opened:
     v1, the peak stands at the limit; v2, the cgroup's own `oom` or `max` event counter is above
     zero. It is False in an uncapped set. Peaks and sums are cumulative over the sandbox's life.
+    `took_holder` says whether a kill ended the sandbox itself, with the process that holds it open.
     `source` names the files or the hint that the kill count was read from.
 
     `memory_held_bytes` is the charge without any page cache: what no reclaim can free without swap.
@@ -81,6 +82,7 @@ class Counters:
     """
 
     oom_kills: int | None = None
+    took_holder: bool | None = None
     limit_reached: bool | None = None
     limit_hits: int | None = None
     memory_peak_bytes: int | None = None
@@ -112,7 +114,7 @@ class PhaseEvidence:
     """The facts about one phase of a trial.
 
     `oom_kills` is the increase of the kernel's counter over the phase, `oom_kills_source` where it
-    was read; `limit_reached` is `Counters.limit_reached` at the phase's end.
+    was read; `limit_reached` and `took_holder` are those of `Counters` at the phase's end.
     """
 
     phase: Phase
@@ -120,40 +122,51 @@ class PhaseEvidence:
     exit_code: int | None = None
     oom_kills: int | None = None
     oom_kills_source: str | None = None
+    took_holder: bool | None = None
     limit_reached: bool | None = None
     error_cause: Cause | None = None
     error: str | None = None
 
     @property
     def was_killed_by_kernel(self) -> bool:
-        """Whether a kernel kill, not the agent itself, ended this phase."""
+        """Whether a kernel kill, not the agent itself, ended this phase.
+
+        A sandbox that is lost after a kill was not lost by it, unless the kill took its holder.
+        """
         if self.ending is Ending.OOM_POLICY:
             return True
-        died = self.ending is Ending.LOST or self.exit_code == SIGKILL_EXIT
-        return died and bool(self.oom_kills)
+        was_lost_by_it = self.ending is Ending.LOST and self.took_holder is True
+        return bool(self.oom_kills) and (was_lost_by_it or self.exit_code == SIGKILL_EXIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the verification said: `passed`, or the `problem` that left it without an answer."""
+    """What the verification said: `passed`, or the `problem` that left it without an answer.
+
+    `rewards` are the named numbers that the score was made of.
+    """
 
     passed: bool = False
     score: float | None = None
     problem: Cause | None = None
     detail: str | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All facts that decide a trial's outcome; a phase that never began is absent."""
+    """All facts that decide a trial's outcome; a phase that never began is absent.
+
+    A task of several steps has its phases in order, one of each kind per step.
+    """
 
     phases: Sequence[PhaseEvidence]
     verdict: Verdict | None = None
     memory_is_capped: bool = True
 
-    def phase(self, phase: Phase) -> PhaseEvidence | None:
-        """Return the evidence of one phase, or None if it never began."""
-        return next((item for item in self.phases if item.phase is phase), None)
+    def of(self, *kinds: Phase) -> Iterator[PhaseEvidence]:
+        """Yield the phases of these kinds, in the order in which they ran."""
+        return (item for item in self.phases if item.phase in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,36 +234,31 @@ def _own_kill(item: PhaseEvidence, evidence: Evidence) -> bool:
 def _was_own_end(item: PhaseEvidence, evidence: Evidence) -> bool:
     """Whether our own threshold, not the provider, ended the phase.
 
-    A step of the harness itself (one that puts the tests in, say) may be what was killed.
+    A step of the harness itself (one that puts the tests in, say) may be what was killed, or the
+    service that a healthcheck waited for.
     """
-    return _own_kill(item, evidence) and (
-        item.was_killed_by_kernel or item.error_cause is Cause.HARNESS
-    )
+    by_harness = item.error_cause in (Cause.HARNESS, Cause.SANDBOX_START)
+    return _own_kill(item, evidence) and (item.was_killed_by_kernel or by_harness)
 
 
 def _agent_ended_early(evidence: Evidence) -> Classification | None:
-    for phase in (Phase.SETUP, Phase.AGENT):
-        item = evidence.phase(phase)
-        if item is None:
-            continue
+    for item in evidence.of(Phase.SETUP, Phase.AGENT):
         if item.was_killed_by_kernel:
-            return Classification(Outcome.OOM, Cause.ENDED_PHASE, f"killed in {phase}")
+            return Classification(Outcome.OOM, Cause.ENDED_PHASE, f"killed in {item.phase}")
         if item.ending is Ending.DEADLINE:
             kills = f" after {item.oom_kills} kill(s)" if item.oom_kills else ""
-            return Classification(Outcome.TIMEOUT, None, f"deadline in {phase}{kills}")
+            return Classification(Outcome.TIMEOUT, None, f"deadline in {item.phase}{kills}")
     return None
 
 
 def _verifier_killed(evidence: Evidence) -> Classification | None:
-    item = evidence.phase(Phase.VERIFY)
-    if item is not None and item.oom_kills:
+    if any(item.oom_kills for item in evidence.of(Phase.VERIFY)):
         return Classification(Outcome.OOM, Cause.VERIFIER, "killed during verification")
     return None
 
 
 def _verifier_failed(evidence: Evidence) -> Classification | None:
-    item = evidence.phase(Phase.VERIFY)
-    if item is not None and item.ending is Ending.DEADLINE:
+    if any(item.ending is Ending.DEADLINE for item in evidence.of(Phase.VERIFY)):
         return Classification.infra(Cause.VERIFIER_TIMEOUT, "the verifier ran into its deadline")
     verdict = evidence.verdict
     if verdict is not None and verdict.problem is not None:
@@ -259,9 +267,8 @@ def _verifier_failed(evidence: Evidence) -> Classification | None:
 
 
 def _kill_survived(evidence: Evidence) -> Classification | None:
-    for phase in (Phase.SETUP, Phase.AGENT):
-        item = evidence.phase(phase)
-        if item is not None and item.oom_kills:
-            detail = f"{item.oom_kills} kill(s) in {phase}, the agent went on"
+    for item in evidence.of(Phase.SETUP, Phase.AGENT):
+        if item.oom_kills:
+            detail = f"{item.oom_kills} kill(s) in {item.phase}, the agent went on"
             return Classification(Outcome.OOM, Cause.SURVIVED_THEN_FAILED, detail)
     return None

@@ -47,7 +47,8 @@ class PhaseRecord:
 
     `victim` is who was killed: `step`, `child` or `all`; None without a kill, or if unknown.
     `output` is the tail of what the phase printed, decoded with replacement;
-    `output_truncated` says whether anything before it was dropped.
+    `output_truncated` says whether anything before it was dropped. `step` names the step that the
+    phase belongs to, in a task of several.
     """
 
     phase: str
@@ -77,6 +78,7 @@ class PhaseRecord:
     output: str = ""
     output_truncated: bool = False
     error: str | None = None
+    step: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

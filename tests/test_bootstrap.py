@@ -1,0 +1,175 @@
+"""Which lines prove that tests never ran, and which do not."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_infranoise.bootstrap import (
+    MAX_LINE_CHARACTERS,
+    RUNS,
+    SYMPTOMS,
+    asks_for_ctrf,
+    proof_of_failed_bootstrap,
+)
+
+SHOWN = [
+    ("host unknown to curl", "curl: (6) Could not resolve host: astral.sh"),
+    ("host unknown to curl", "curl: (5) Could not resolve proxy: proxy.company.com"),
+    ("host unknown to wget", "wget: unable to resolve host address ‘astral.sh’"),
+    ("host unknown to wget", "wget: bad address 'pypi.org'"),
+    ("download failed in curl", "curl: (28) SSL connection timeout"),
+    ("download failed in curl", "curl: (7) Failed to connect to astral.sh port 443 after 3 ms"),
+    ("download failed in curl", "curl: (60) SSL certificate problem: unable to get local issuer"),
+    ("download refused to curl", "curl: (22) The requested URL returned error: 503"),
+    ("download refused to curl", "curl: (22) The requested URL returned error: 429"),
+    ("runner not found", "/tests/test.sh: line 12: uvx: command not found"),
+    ("runner not found", "/tests/test.sh: line 4: curl: command not found"),
+    ("runner not found", "/tests/test.sh: 9: uvx: not found"),
+    ("runner not found", "sh: pytest: not found"),
+    ("runner not found", "bash: pip3: command not found"),
+    ("runner not found", "zsh: command not found: uv"),
+    ("runner not there", "/tests/test.sh: line 9: /root/.local/bin/uvx: No such file or directory"),
+    ("runner not there", "env: ‘uvx’: No such file or directory"),
+    ("uv not installed", "/tests/test.sh: line 7: /root/.local/bin/env: No such file or directory"),
+    (
+        "uv not installed",
+        "/tests/test.sh: .: line 7: can't open '/root/.local/bin/env': No such file",
+    ),
+    ("runner not importable", "/usr/bin/python3: No module named pytest"),
+    ("runner not importable", "ModuleNotFoundError: No module named 'pytest'"),
+    (
+        "package index out of reach",
+        "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('<x>: "
+        "Failed to establish a new connection: [Errno 101] Network is unreachable')'",
+    ),
+    (
+        "package index silent",
+        "WARNING: Retrying after connection broken by 'ConnectTimeoutError(<pip._vendor>, 'x')'",
+    ),
+    (
+        "package index silent",
+        "ReadTimeoutError(\"HTTPSConnectionPool(host='pypi.org'): Read timed out. pool\")",
+    ),
+    (
+        "no package from the index",
+        "ERROR: Could not find a version that satisfies the requirement pytest==8.4.1 (from none)",
+    ),
+    ("no package from the index", "ERROR: No matching distribution found for pytest==8.4.1"),
+    ("uv cannot fetch", "error: Failed to fetch: `https://pypi.org/simple/pytest/`"),
+    ("uv cannot fetch", "× Failed to download `pytest==8.4.1`"),
+    ("uv cannot fetch", "Caused by: error sending request for url (https://pypi.org/simple/x/)"),
+    ("uv has no Python", "error: No interpreter found for Python 3.13 in managed installations"),
+    ("uv has no Python", "error: No download found for request: cpython-3.13-linux-x86_64-musl"),
+    ("name service", "gaierror: [Errno -3] Temporary failure in name resolution"),
+    ("name service", "W: Failed: Temporary failure resolving 'deb.debian.org'"),
+    ("apt cannot fetch", "E: Failed to fetch http://deb.debian.org/x.deb  Connection failed"),
+    ("apt cannot fetch", "E: Unable to fetch some archives, maybe run apt-get update"),
+    ("apt finds no runner", "E: Unable to locate package curl"),
+    ("apk cannot fetch", "WARNING: fetching https://dl-cdn.alpinelinux.org/x: temporary error"),
+    ("apk cannot fetch", "ERROR: unable to select packages:"),
+    ("npm cannot fetch", "npm error code EAI_AGAIN"),
+    ("npm cannot fetch", "npm ERR! code ENOTFOUND"),
+    (
+        "certificate refused",
+        "SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] x') HTTPSConnectionPool(host='pypi.org')",
+    ),
+]
+
+NO_PROOF = [
+    "",
+    "curl: (7) Failed to connect to localhost port 8080 after 0 ms: Connection refused",
+    "curl: (7) Failed to connect to 127.0.0.1 port 80: Connection refused",
+    "curl: (7) Failed to connect to backend port 80: Connection refused",
+    "curl: (6) Could not resolve host: backend",
+    "curl: (6) Could not resolve host: shop.example",
+    "curl: (6) Could not resolve host: git.local",
+    "wget: bad address 'shop.test'",
+    "curl: (22) The requested URL returned error: 404",
+    "/tests/test.sh: line 3: nginx: command not found",
+    "/tests/test.sh: line 3: mypytest: command not found",
+    "cat: /app/answer.txt: No such file or directory",
+    "/app/run: line 1: /app/uv.lock: No such file or directory",
+    "ModuleNotFoundError: No module named 'pytest_django'",
+    "ModuleNotFoundError: No module named 'solution'",
+    "ERROR: No matching distribution found for tensorflow==1.15",
+    "E: Unable to locate package nginx",
+    "Failed to fetch the answer",
+    "expected 3, got 4",
+]
+
+RAN = [
+    ("pytest began", "============================= test session starts ==============="),
+    (
+        "pytest ended",
+        "========================= 1 failed, 2 passed in 0.12s =========================",
+    ),
+    ("pytest ended quietly", "1 failed, 2 passed in 0.12s"),
+    ("pytest ended quietly", "no tests ran in 0.01s"),
+    ("pytest refused", "ImportError while loading conftest '/app/conftest.py'."),
+    ("unittest ended", "Ran 3 tests in 0.001s"),
+    ("TAP", "not ok 1 - the answer"),
+    ("go test ended", "--- FAIL: TestAnswer (0.00s)"),
+    ("go test ended", "FAIL    example.com/answer    0.004s"),
+    ("cargo test ended", "test result: FAILED. 1 passed; 1 failed"),
+]
+
+
+@pytest.mark.parametrize(("name", "line"), SHOWN)
+def test_each_symptom_finds_its_line(name: str, line: str) -> None:
+    (symptom,) = [item for item in SYMPTOMS if item.name == name]
+    assert symptom.pattern.search(line)
+    assert proof_of_failed_bootstrap(f"Get:1 index\n  {line}\nbye\n") == line.strip()
+
+
+@pytest.mark.parametrize("line", NO_PROOF)
+def test_what_an_agent_may_be_to_blame_for_is_no_proof(line: str) -> None:
+    assert proof_of_failed_bootstrap(f"before\n{line}\nafter\n") is None
+
+
+@pytest.mark.parametrize(("name", "line"), RAN)
+def test_a_runner_that_ran_overrules_every_symptom(name: str, line: str) -> None:
+    (sign,) = [item for item in RUNS if item.name == name]
+    assert sign.pattern.search(line)
+    output = f"curl: (6) Could not resolve host: astral.sh\n{line}\n"
+    assert proof_of_failed_bootstrap(output, asks_for_ctrf=True) is None
+
+
+def test_every_row_of_both_tables_has_a_test() -> None:
+    assert {name for name, _ in SHOWN} == {item.name for item in SYMPTOMS}
+    assert {name for name, _ in RAN} == {item.name for item in RUNS}
+
+
+def test_a_missing_ctrf_is_proof_only_where_it_was_asked_for() -> None:
+    assert proof_of_failed_bootstrap("Segmentation fault\n") is None
+    assert proof_of_failed_bootstrap("Segmentation fault\n", asks_for_ctrf=True) == (
+        "test.sh asks for ctrf.json, and none was written; its last line of output: "
+        "Segmentation fault"
+    )
+    assert str(proof_of_failed_bootstrap("", asks_for_ctrf=True)).endswith(": nothing")
+
+
+def test_a_written_ctrf_overrules_every_symptom() -> None:
+    output = "/tests/test.sh: line 4: curl: command not found\n"
+    assert proof_of_failed_bootstrap(output, asks_for_ctrf=True, has_ctrf=True) is None
+
+
+def test_the_first_proving_line_is_the_cause_and_bounded() -> None:
+    first = "curl: (6) Could not resolve host: astral.sh " + "x" * 1000
+    output = f"{first}\nuvx: command not found\n"
+    assert proof_of_failed_bootstrap(output) == first[:MAX_LINE_CHARACTERS]
+
+
+@pytest.mark.parametrize(
+    ("script", "asks"),
+    [
+        ("uvx pytest --ctrf /logs/verifier/ctrf.json /tests\n", True),
+        ("# writes ctrf.json\n  # ctrf.json\necho 0\n", False),
+        ("echo 0 >/logs/verifier/reward.txt\n", False),
+        (None, False),
+    ],
+)
+def test_whether_a_script_asks_for_ctrf(tmp_path: Path, script: str | None, asks: bool) -> None:
+    path = tmp_path / "test.sh"
+    if script is not None:
+        path.write_text(script)
+    assert asks_for_ctrf(path) is asks
