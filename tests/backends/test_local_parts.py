@@ -17,8 +17,6 @@ from pytest_infranoise.backends.local.cgroups import (
     HOST_LEAF,
     CgroupParent,
     TrialCgroup,
-    cpu_shares,
-    cpu_weight,
 )
 from pytest_infranoise.backends.local.hostmounts import aliases, mount_of, read_mounts
 from pytest_infranoise.backends.local.inside import confine, wire
@@ -28,6 +26,7 @@ from pytest_infranoise.backends.local.layers import (
     layer_digest,
     layer_items,
 )
+from pytest_infranoise.backends.local.limits import cpu_shares, cpu_weight
 from pytest_infranoise.backends.local.masks import Masks
 from pytest_infranoise.backends.local.state import (
     RunFolder,

@@ -14,7 +14,6 @@ from pytest_infranoise.backends.ceilings import CeilingPlace, Ceilings
 from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
 from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
 from pytest_infranoise.backends.local.cgroups import (
-    PIDS_LIMIT,
     PREFIX,
     CgroupParent,
     TrialCgroup,
@@ -25,7 +24,9 @@ from pytest_infranoise.backends.local.channel import Channel, HolderStartError, 
 from pytest_infranoise.backends.local.hostmounts import read_mounts
 from pytest_infranoise.backends.local.inside import syscalls as sc
 from pytest_infranoise.backends.local.layers import build_layer, layer_digest, layer_items
+from pytest_infranoise.backends.local.limits import PIDS_LIMIT
 from pytest_infranoise.backends.local.masks import Masks
+from pytest_infranoise.backends.local.rights import explain, is_administrator
 from pytest_infranoise.backends.local.sandbox import WATCHDOG, LocalSandbox, Opened, discard
 from pytest_infranoise.backends.local.state import (
     RunFolder,
@@ -42,8 +43,6 @@ from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.model.task import PreparedImage, Task
 
-_CAP_SYS_ADMIN = 21
-_ALL_USERS = 2**32 - 1
 _PASSED_ON = re.compile(r"PATH|LANG|LANGUAGE|LC_\w+|TZ")
 _DEFAULT_WORKDIR = "/app"
 _HOST = "host"
@@ -71,7 +70,7 @@ class LocalBackend:
     """
 
     def __init__(self, *, use_cgroups: bool = True, as_user: bool | None = None) -> None:
-        self._as_user = not _is_administrator() if as_user is None else as_user
+        self._as_user = not is_administrator() if as_user is None else as_user
         self._prepared: dict[tuple[Path, str], _Prepared] = {}
         self._parent: CgroupParent | None = None
         self._ceilings: Ceilings | None = None
@@ -103,7 +102,7 @@ class LocalBackend:
             channel.begin(Plan(self._namespaces(True), Path("/"), "", [], ()))
         except HolderStartError as error:
             if error.stage in _NAMESPACE_STAGES:
-                raise BackendUnavailableError(_explain(error, self._as_user)) from error
+                raise BackendUnavailableError(explain(error, self._as_user)) from error
         finally:
             channel.end()
 
@@ -113,7 +112,7 @@ class LocalBackend:
         try:
             opened = self._open(_Wish(state, Allocation(1 << 20, None, None, None)))
         except HolderStartError as error:
-            raise BackendUnavailableError(_explain(error, self._as_user)) from error
+            raise BackendUnavailableError(explain(error, self._as_user)) from error
         except OSError as error:
             raise BackendUnavailableError(f"local backend: {error}") from error
         opened.close()
@@ -354,33 +353,3 @@ def _word(trial: str) -> str:
 def _host_environment() -> dict[str, str]:
     """What every step inherits of this process: the host is the image."""
     return {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
-
-
-def _is_administrator() -> bool:
-    """Whether this process may make mounts on this host itself.
-
-    In a user namespace (a rootless container, say) even root is an ordinary user.
-    """
-    if os.geteuid() != 0:
-        return False
-    inside, outside, size = Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
-    if (inside, outside) != ("0", "0") or int(size) < _ALL_USERS:
-        return False
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
-    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_SYS_ADMIN & 1)
-
-
-def _explain(error: HolderStartError, as_user: bool) -> str:
-    """Say in one line what this host lacks."""
-    missing = {
-        "user namespace": "user namespaces (sysctl user.max_user_namespaces, kernel."
-        "unprivileged_userns_clone, AppArmor, or a container's seccomp profile)",
-        "namespaces": "mount and PID namespaces",
-        "mount": "overlay, proc or sysfs mounts in a namespace",
-    }.get(error.stage, "a sandbox")
-    who = "an ordinary user" if as_user else "root"
-    return (
-        f"local backend: this host does not allow {who} {missing}; {error}. "
-        "Run as root outside a container, or use --infra-backend=docker"
-    )

@@ -1,8 +1,9 @@
-"""Where the trials' cgroups go, how limits are set in them, and how they are removed.
+"""Where the trials' cgroups go, how they are made, and how they are removed.
 
 Version 1: a folder of ours below this process's own cgroup, in each controller's own tree. Version
 2: below the nearest cgroup whose controllers can be handed down, which is one without processes of
-its own. Finding one's own cgroup is `backends.cgroup_paths`, reading `backends.cgroup`.
+its own. Finding one's own cgroup is `backends.cgroup_paths`, reading `backends.cgroup`, and what a
+limit means in files `limits`.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_infranoise.backends.ceilings import PREFIX as CEILING_PREFIX
 from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup, has_controller
+from pytest_infranoise.backends.local.limits import settings_v1, settings_v2
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.resources import Allocation
 
@@ -22,10 +24,6 @@ PREFIX = "infranoise-"
 HOST_LEAF = "infranoise-host"
 """Where this process goes if it stands in the delegated cgroup that it must hand down."""
 
-PIDS_LIMIT = 4096
-_PERIOD_US = 100_000
-_SHARES_PER_CORE = 1024
-_SHARES_RANGE = (2, 262144)
 _REMOVE_SECONDS = 5.0
 _WANTED = ("memory", "cpu", "pids", "cpuset")
 
@@ -103,7 +101,7 @@ class TrialCgroup:
         try:
             for folder in self.unique_folders:
                 folder.mkdir()
-            settings = _settings_v1 if self.version == 1 else _settings_v2
+            settings = settings_v1 if self.version == 1 else settings_v2
             for controller, name, value in settings(allocation, enforcement):
                 self._set(controller, name.lstrip("?"), value, optional=name.startswith("?"))
             if cpus is not None and "cpuset" in self.folders:
@@ -187,60 +185,6 @@ def _numbers(file: Path) -> list[int]:
         return [int(word) for word in file.read_text(encoding="ascii").split()]
     except (OSError, ValueError):
         return []
-
-
-# --- limits --------------------------------------------------------------------------------------
-
-_Setting = tuple[str, str, int | str]
-"""Controller, file, value; a file named with a leading `?` may be absent."""
-
-
-def cpu_shares(cores: float) -> int:
-    """Return the weight of a guarantee in version 1's unit, as Docker does: 1024 per core."""
-    low, high = _SHARES_RANGE
-    return min(high, max(low, round(cores * _SHARES_PER_CORE)))
-
-
-def cpu_weight(cores: float) -> int:
-    """Return the weight of a guarantee in version 2's unit: the range of shares onto 1 to 10000."""
-    low, high = _SHARES_RANGE
-    return 1 + (cpu_shares(cores) - low) * 9999 // (high - low)
-
-
-def _quota(cores: float) -> int:
-    return max(1000, round(cores * _PERIOD_US))
-
-
-def _settings_v1(allocation: Allocation, enforcement: Enforcement) -> Iterator[_Setting]:
-    limit, can_swap = allocation.memory_limit_bytes, enforcement.swap == "twice"
-    if limit is not None:
-        yield "memory", "memory.limit_in_bytes", limit
-        yield "memory", "?memory.memsw.limit_in_bytes", 2 * limit if can_swap else limit
-    if not can_swap:
-        yield "memory", "?memory.swappiness", 0
-    if allocation.memory_reservation_bytes:  # 0 would make it the first to be reclaimed from
-        yield "memory", "memory.soft_limit_in_bytes", allocation.memory_reservation_bytes
-    if allocation.cpu_limit_cores is not None:
-        yield "cpu", "cpu.cfs_period_us", _PERIOD_US
-        yield "cpu", "cpu.cfs_quota_us", _quota(allocation.cpu_limit_cores)
-    if allocation.cpu_guarantee_cores is not None:
-        yield "cpu", "cpu.shares", cpu_shares(allocation.cpu_guarantee_cores)
-    yield "pids", "pids.max", PIDS_LIMIT
-
-
-def _settings_v2(allocation: Allocation, enforcement: Enforcement) -> Iterator[_Setting]:
-    limit, can_swap = allocation.memory_limit_bytes, enforcement.swap == "twice"
-    yield "memory", "memory.max", "max" if limit is None else limit
-    yield "memory", "?memory.swap.max", ("max" if limit is None else limit) if can_swap else 0
-    yield "memory", "memory.low", allocation.memory_reservation_bytes
-    yield "memory", "?memory.min", allocation.memory_reservation_bytes
-    if enforcement.oom_policy == "container":
-        yield "memory", "?memory.oom.group", 1
-    if allocation.cpu_limit_cores is not None:
-        yield "cpu", "cpu.max", f"{_quota(allocation.cpu_limit_cores)} {_PERIOD_US}"
-    if allocation.cpu_guarantee_cores is not None:
-        yield "cpu", "cpu.weight", cpu_weight(allocation.cpu_guarantee_cores)
-    yield "pids", "pids.max", PIDS_LIMIT
 
 
 # --- where ---------------------------------------------------------------------------------------
