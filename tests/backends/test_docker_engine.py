@@ -184,14 +184,35 @@ def test_flag_is_the_last_hint_when_the_container_has_died(
 ) -> None:
     sandbox = open_sandbox()
     shell(sandbox, f"({HOG}); exit 0")  # so that the flag is set at the end
+    time.sleep(1.0)
     backend.client.api.kill(sandbox.container_id)
     _wait_until_dead(sandbox)
     counters = sandbox.counters(expect_kill=True)
     assert counters.source == "docker State.OOMKilled"
-    assert counters.oom_kills == 1
+    assert (counters.oom_kills, counters.took_holder) == (1, False)
     with pytest.raises(SandboxError) as caught:
         shell(sandbox, "true")
     assert caught.value.cause == Cause.SANDBOX_LOST
+
+
+def test_kill_that_takes_the_container_along(backend: DockerBackend, open_sandbox: Open) -> None:
+    sandbox = open_sandbox()
+    pid = inspect(backend, sandbox)["State"]["Pid"]
+    Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+    with pytest.raises(SandboxError) as caught:  # each is too small to be chosen before it
+        shell(sandbox, "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/dev/null bs=8M & done; wait")
+    assert caught.value.cause == Cause.SANDBOX_LOST
+    counters = sandbox.counters(expect_kill=True)
+    assert (counters.oom_kills, counters.took_holder) == (1, True)
+    assert counters.limit_reached is True
+
+
+def test_restarted_container_is_another_one(backend: DockerBackend, open_sandbox: Open) -> None:
+    sandbox = open_sandbox()
+    shell(sandbox, f"({HOG}); exit 0")
+    assert sandbox.counters(expect_kill=True).oom_kills == 1
+    backend.client.api.restart(sandbox.container_id, timeout=0)
+    assert sandbox.counters().oom_kills is None  # a new count from 0 says nothing of this trial
 
 
 def test_death_without_a_kill_leaves_the_count_unknown(

@@ -139,11 +139,27 @@ CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause
     ),
     (
         "the kill took the holder along",
-        [agent(Ending.LOST, **KILLED)],
+        [agent(Ending.LOST, took_holder=True, **KILLED)],
         None,
         True,
         OOM,
         Cause.ENDED_PHASE,
+    ),
+    (
+        "removed by somebody after a kill",
+        [agent(Ending.LOST, took_holder=False, error_cause=Cause.SANDBOX_LOST, **KILLED)],
+        None,
+        True,
+        INFRA,
+        Cause.SANDBOX_LOST,
+    ),
+    (
+        "lost after a kill, and by whom is unknown",
+        [agent(Ending.LOST, error_cause=Cause.SANDBOX_LOST, **KILLED)],
+        None,
+        True,
+        INFRA,
+        Cause.SANDBOX_LOST,
     ),
     ("deadline", [agent(Ending.DEADLINE), VERIFY], FAILED, True, Outcome.TIMEOUT, None),
     (

@@ -62,9 +62,12 @@ def run_exec(
     container_id: str,
     request: ExecRequest,
     *,
+    holder_pid: int,
     kill: Callable[[], None] | None = None,
 ) -> ExecOutcome:
     """Run a command; at the deadline `kill` is called to end it.
+
+    `holder_pid` is the engine's process number of the container's first process.
 
     Raises:
         SandboxError: the container or the engine is gone.
@@ -82,18 +85,18 @@ def run_exec(
         finally:
             run.close()
         if exit_code == SIGKILL_EXIT:
-            _require_running(client, container_id)
+            _require_running(client, container_id, holder_pid)
     return ExecOutcome(exit_code, output, wall_seconds)
 
 
-def _require_running(client: DockerClient, container_id: str) -> None:
+def _require_running(client: DockerClient, container_id: str, holder_pid: int) -> None:
     """Tell a command that was killed from one that died with its container.
 
     When PID 1 ends the kernel kills the rest first, so the engine hears of the command before it
-    hears of the container.
+    hears of the container. One that was restarted since is another one.
     """
     until = time.monotonic() + _DEATH_NEWS_SECONDS
-    while client.api.inspect_container(container_id)["State"]["Running"]:
+    while client.api.inspect_container(container_id)["State"]["Pid"] == holder_pid:
         if time.monotonic() >= until:
             return
         time.sleep(0.02)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -14,9 +14,10 @@ from docker.errors import NotFound
 
 from pytest_infranoise.backends.base import EffectiveLimits, StepResult
 from pytest_infranoise.backends.cgroup import CgroupFiles, read_counters, read_limits
-from pytest_infranoise.backends.cgroup_paths import CgroupPaths, ceiling_of, ceiling_was_reached
+from pytest_infranoise.backends.cgroup_paths import ceiling_of, ceiling_was_reached
 from pytest_infranoise.backends.docker import copying
 from pytest_infranoise.backends.docker.counters import FETCH_SCRIPT, find_on_host, parse_fetched
+from pytest_infranoise.backends.docker.deaths import died_by_kill
 from pytest_infranoise.backends.docker.execution import ExecOutcome, ExecRequest, run_exec
 from pytest_infranoise.backends.docker.failures import (
     TRANSPORT_ERRORS,
@@ -83,12 +84,19 @@ class DockerSandbox:
         self.container_id = container_id
         self._client = client
         self._allocation = allocation
-        self._paths = self._find_cgroup() if counters_on_host else None
+        self._holder_pid = int(self._state()["Pid"])
+        self._paths = find_on_host(self._holder_pid, container_id) if counters_on_host else None
+        self._cgroup = self._cgroup_number()
         self._last = Counters()
         self._closed = False
 
-    def _find_cgroup(self) -> CgroupPaths | None:
-        return find_on_host(int(self._state()["Pid"]), self.container_id)
+    def _cgroup_number(self) -> int | None:
+        """What tells the cgroup from a later one of the same name; None if it cannot be read."""
+        folder = None if self._paths is None else self._paths.memory_path
+        try:
+            return None if folder is None else folder.stat().st_ino
+        except OSError:
+            return None
 
     def _state(self) -> dict[str, Any]:
         with engine_calls("inspecting the container"):
@@ -120,7 +128,7 @@ class DockerSandbox:
             workdir,
             user,
         )
-        outcome = run_exec(self._client, self.container_id, request, kill=self.kill_all)
+        outcome = self._run(request, kill=self.kill_all)
         return StepResult(
             ending=Ending.DEADLINE if outcome.exit_code is None else Ending.EXIT,
             exit_code=outcome.exit_code,
@@ -128,6 +136,11 @@ class DockerSandbox:
             output=outcome.output.text,
             output_bytes=outcome.output.total_bytes,
             output_truncated=outcome.output.is_truncated,
+        )
+
+    def _run(self, request: ExecRequest, kill: Callable[[], None] | None = None) -> ExecOutcome:
+        return run_exec(
+            self._client, self.container_id, request, holder_pid=self._holder_pid, kill=kill
         )
 
     def kill_all(self) -> None:
@@ -157,14 +170,13 @@ class DockerSandbox:
             with_stderr=with_stderr,
         )
         for _ in range(_MAINTENANCE_TRIES):
-            outcome = run_exec(self._client, self.container_id, request)
+            outcome = self._run(request)
             if outcome.exit_code is None:
                 raise SandboxError(Cause.ENGINE, f"docker, {doing}: no end within 2 minutes")
             if outcome.exit_code != SIGKILL_EXIT:
                 return outcome
         raise SandboxError(
-            Cause.SANDBOX_LOST,
-            f"docker, {doing}: killed each time; no memory is left in the container",
+            Cause.HARNESS, f"docker, {doing}: killed each time; no memory is left in the container"
         )
 
     # --- files -----------------------------------------------------------------------------------
@@ -247,7 +259,8 @@ class DockerSandbox:
 
     def _files(self) -> CgroupFiles | None:
         if self._paths is not None:
-            return self._paths
+            # A restarted container counts from 0 in a cgroup of the same name.
+            return self._paths if self._cgroup_number() == self._cgroup else None
         try:
             outcome = self._maintain("reading counters", FETCH_SCRIPT, tail_bytes=256 * 1024)
         except SandboxError:
@@ -259,7 +272,8 @@ class DockerSandbox:
         with suppress(SandboxError):
             state = self._state()
             if not state["Running"] and state["OOMKilled"] and self._flag_means_us():
-                return self._killed_by_flag()
+                took_holder = died_by_kill(self._client, self.container_id)
+                return replace(self._killed_by_flag(), took_holder=took_holder)
         return Counters()
 
     def _flag_means_us(self) -> bool:

@@ -1,0 +1,40 @@
+"""What the engine's events say about a container's end."""
+
+import time
+from typing import Any
+
+from docker import DockerClient
+
+from pytest_infranoise.backends.docker.failures import engine_calls
+
+# The engine hears of a kill and of the first process's end apart, some milliseconds later each.
+_TOGETHER_SECONDS = 0.25
+_NEWS_SECONDS = 1.0
+
+
+def died_by_kill(client: DockerClient, container_id: str) -> bool | None:
+    """Whether a container that has ended did so with a kill by the kernel, not some time after one.
+
+    None if the engine does not remember its end any more. The engine's clock must be this host's.
+
+    Raises:
+        SandboxError: the engine does not answer.
+    """
+    until = time.monotonic() + _NEWS_SECONDS
+    while True:
+        times = _event_times(client, container_id)
+        if "die" in times:
+            ended, killed = times["die"], times.get("oom")
+            return killed is not None and ended - killed < _TOGETHER_SECONDS * 1e9
+        if time.monotonic() >= until:
+            return None
+        time.sleep(0.05)
+
+
+def _event_times(client: DockerClient, container_id: str) -> dict[str, int]:
+    """The last time, in nanoseconds, of each kind of event."""
+    filters: dict[str, Any] = {"container": container_id, "event": ["oom", "die"]}
+    api: Any = client.api
+    with engine_calls("reading the engine's events"):
+        events = api.events(since=0, until=f"{time.time():.9f}", filters=filters, decode=True)
+        return {str(event["status"]): int(event["timeNano"]) for event in events}
