@@ -302,19 +302,23 @@ def agent(trial: LiveTrial, script: str) -> TrialRecord:
     return trial.record()
 
 
-def test_a_killed_child_ends_the_trial_within_200_ms(live: Any) -> None:
+def test_a_killed_child_ends_the_trial_within_200_ms(live: Any, backend: Backend) -> None:
     record = agent(live(CONTAINER), f"{HOG}; {COUNT_UP}")
     assert (record.outcome, record.cause) == (Outcome.OOM, Cause.ENDED_PHASE)
     phase = record.phases[1]
-    assert (phase.ending, phase.exit_code, phase.victim) == ("oom_policy", None, "child")
+    victim = "all" if backend.info.kills_groups else "child"
+    assert (phase.ending, phase.exit_code, phase.victim) == ("oom_policy", None, victim)
     assert phase.oom_kills is not None
     assert phase.oom_kills >= 1
     times = [float(word) for word in phase.output.split() if word.replace(".", "").isdigit()]
-    print("acted after", times[-1] - times[0], "s")
-    assert times[-1] - times[0] <= 0.2
+    if backend.info.kills_groups:
+        assert times == []
+    else:
+        print(f"{backend.info.engine}: acted after {times[-1] - times[0]:.2f} s")
+        assert times[-1] - times[0] <= 0.2
 
 
-def test_a_killed_step_is_the_victim(live: Any) -> None:
+def test_a_killed_step_is_the_victim(live: Any, backend: Backend) -> None:
     trial = live(CONTAINER)
     with trial.phase(Phase.AGENT) as phase:
         phase.finish(trial.sandbox.exec(HOG.split()))
@@ -322,7 +326,7 @@ def test_a_killed_step_is_the_victim(live: Any) -> None:
     trial.close()
     record = trial.record()
     assert (record.outcome, record.cause) == (Outcome.OOM, Cause.ENDED_PHASE)
-    assert record.phases[1].victim == "step"
+    assert record.phases[1].victim == ("all" if backend.info.kills_groups else "step")
 
 
 def test_under_the_process_policy_the_trial_goes_on(live: Any) -> None:
