@@ -10,6 +10,7 @@ from pytest_infranoise.analysis.figures import (
     at,
     percent,
     plural,
+    points,
 )
 from pytest_infranoise.analysis.ladder import JOINT
 from pytest_infranoise.analysis.results import (
@@ -27,6 +28,7 @@ from pytest_infranoise.analysis.words_contrasts import (
     timeout_lines,
 )
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
+from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.statistics.recommend import RecommendationStatus
 
 FIT_ONLY = "fit only: shows whether the reference solution fits; says nothing about a model's score"
@@ -46,7 +48,7 @@ def verdict_lines(
     """
     if analysis.n_trials == 0:
         return ["no trial has an outcome: nothing to analyse"]
-    lines = [kill_line(analysis), *_foreign_kills(analysis)]
+    lines = [kill_line(analysis), *_foreign_kills(analysis), *_nothing_passed(analysis)]
     if analysis.settings.fit_only:
         lines.append(FIT_ONLY)
     if verbosity >= 0:
@@ -94,6 +96,15 @@ def _foreign_kills(analysis: Analysis) -> Iterator[str]:
         )
 
 
+def _nothing_passed(analysis: Analysis) -> Iterator[str]:
+    """A study in which nothing passes measures a broken agent, image or test."""
+    if not any(item.outcomes[Outcome.PASSED] for item in analysis.sets):
+        yield (
+            "no trial passed in any set: look at the agent and the tests before reading anything "
+            "into this"
+        )
+
+
 def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> list[str]:
     lines: list[str] = []
     if analysis.control is not None:
@@ -112,15 +123,16 @@ def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> l
 def recommendation_lines(analysis: Analysis) -> list[str]:
     """Return what to set as kill threshold, how sure that is, and what to run next."""
     item = analysis.recommendation
+    limit = _what_is_set(analysis)
     match item.status:
         case RecommendationStatus.RECOMMENDED:
-            head = f"recommended kill threshold: {item.parameter_set} of the declared spec"
+            head = f"recommended {limit}: {item.parameter_set} of the declared spec"
         case RecommendationStatus.PROVISIONAL:
-            head = f"provisional kill threshold: {item.parameter_set} of the declared spec"
+            head = f"provisional {limit}: {item.parameter_set} of the declared spec"
         case RecommendationStatus.NO_INFRA_SIGNAL:
-            head = f"no kill threshold above {analysis.baseline} is supported"
+            head = f"no {limit} above {analysis.baseline} is supported"
         case RecommendationStatus.INCONCLUSIVE:
-            head = "no kill threshold recommended: inconclusive"
+            head = f"no {limit} recommended: inconclusive"
         case RecommendationStatus.WITHHELD:
             head = "recommendation withheld"
         case _:
@@ -130,6 +142,12 @@ def recommendation_lines(analysis: Analysis) -> list[str]:
     lines += [f"note: {note}" for note in item.notes]
     following = next_step(analysis)
     return [*lines, f"next: {following}"] if following else lines
+
+
+def _what_is_set(analysis: Analysis) -> str:
+    """Return what a recommendation would set, by the dimension that was varied."""
+    dimension = None if analysis.ladder is None else analysis.ladder.dimension
+    return {"cpu": "CPU limit", "timeout": "deadline"}.get(dimension or "", "kill threshold")
 
 
 def next_step(analysis: Analysis) -> str | None:
@@ -151,6 +169,12 @@ def next_step(analysis: Analysis) -> str | None:
 
 def _without_signal(analysis: Analysis) -> str | None:
     base = next(item for item in analysis.sets if item.is_baseline)
+    fewest = min(item.outcomes[Outcome.TIMEOUT] for item in analysis.sets)
+    if fewest < base.outcomes[Outcome.TIMEOUT] and not analysis.settings.timeouts_are_infra:
+        return (
+            f"timeouts fell from {base.outcomes[Outcome.TIMEOUT]} at {base.id} to {fewest}, and a "
+            "limit may stand behind them: report with --timeouts-are-infra to count them"
+        )
     if base.infra_error is not None and base.infra_error.events == 0:
         upper = percent(base.infra_error.ci95[1])
         return (
@@ -168,7 +192,24 @@ def _without_signal(analysis: Analysis) -> str | None:
     return f"add tasks or samples: this design detects infra errors falling by >= {least}"
 
 
+def _repaired(analysis: Analysis) -> str | None:
+    """Say so where a higher success is nothing but crashes that no longer happen."""
+    for item in analysis.comparisons:
+        risen = item.success.status is Status.HIGHER and item.infra_error.detectable
+        if risen and item.agent_failure.equivalent:
+            return (
+                f"at {item.parameter_set} success rose by {points(item.success.difference or 0.0)} "
+                f"points while agent failures stayed equal: {item.baseline} under-measures this "
+                f"agent by its kills; declare {item.parameter_set} as the spec, and compare "
+                f"further multipliers with --baseline {item.parameter_set}"
+            )
+    return None
+
+
 def _more_data(analysis: Analysis) -> str:
+    repaired = _repaired(analysis)
+    if repaired is not None:
+        return repaired
     ladder = analysis.ladder
     above = () if ladder is None else ladder.candidates
     open_ones = [

@@ -197,3 +197,31 @@ def test_what_to_run_next():
         "next: nothing needs repair at 1x: no infra error in 50 trials (95% CI up to 7.1%)"
     ]
     assert following([("a", "1x", 1, 0, 0, 0, 0)]) == []
+
+
+def test_a_study_in_which_nothing_passes_says_so():
+    rows = [(task, name, 0, 2, 0, 0, 0) for task in "ab" for name in ("1x", "3x")]
+    assert verdict_lines(analyse(study(rows)), verbosity=-1)[1].startswith("no trial passed in any")
+
+
+def test_fewer_timeouts_are_no_all_clear():
+    rows = [(f"t{number}", "mem1x-cpu1x", 8, 0, 2, 0, 0) for number in range(20)]
+    rows += [(f"t{number}", "mem1x-cpu3x", 10, 0, 0, 0, 0) for number in range(20)]
+    lines = verdict_lines(analyse(study(rows)))
+    assert any("no CPU limit above mem1x-cpu1x is supported" in line for line in lines)
+    assert any("timeouts fell from 40 at mem1x-cpu1x to 0" in line for line in lines)
+    counted = analyse(study(rows), settings=AnalysisSettings(timeouts_are_infra=True))
+    assert not any("timeouts fell" in line for line in verdict_lines(counted))
+
+
+def test_repaired_crashes_are_called_so():
+    killed = [(f"k{number}", "1x", 0, 0, 0, 10, 0) for number in range(12)]
+    repaired = [(f"k{number}", "2x", 10, 0, 0, 0, 0) for number in range(12)]
+    steady = [(f"s{number}", name, 8, 2, 0, 0, 0) for number in range(88) for name in ("1x", "2x")]
+    lines = verdict_lines(analyse(study([*killed, *repaired, *steady])))
+    assert any(
+        line.startswith(
+            "next: at 2x success rose by +12.0 points while agent failures stayed equal"
+        )
+        for line in lines
+    )
