@@ -109,6 +109,7 @@ def test_the_first_signal_lets_running_trials_finish(
     assert 1 <= len(records) < 8
     assert {record["outcome"] for record in records} == {"passed"}
     assert f"{len(records)} of 8 trials" in output
+    assert "infranoise: stopping; running trials finish" in output
     assert "exit code 2: the session was stopped" in output
     assert "INTERNALERROR" not in output
     assert traces.left() == []
