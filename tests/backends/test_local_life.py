@@ -244,6 +244,19 @@ def test_watchdog_counts_shared_memory(watchdog: LocalBackend, study: str) -> No
         assert sandbox.counters().oom_kills >= 1
 
 
+def test_watchdog_spares_what_carries_files(
+    watchdog: LocalBackend, study: str, tmp_path: Path
+) -> None:
+    """A full shared memory kills the trial's processes, not the holder's own helpers."""
+    (tmp_path / "file").write_bytes(bytes(40 * MIB))
+    with watchdog.open(request_for(watchdog, study, allocation(24 * MIB))) as sandbox:
+        sandbox.put(tmp_path / "file", "/dev/shm/file")
+        for _ in range(100):
+            assert sandbox.read("/dev/shm/file", max_bytes=MIB) == bytes(MIB)
+        assert sandbox.counters().oom_kills == 0
+        assert shell(sandbox, "sleep 5").exit_code == 137
+
+
 def test_watchdog_leaves_what_fits_alone(watchdog: LocalBackend, study: str) -> None:
     """Page cache and pages that many processes share are no reason to kill."""
     with watchdog.open(request_for(watchdog, study, allocation(24 * MIB))) as sandbox:

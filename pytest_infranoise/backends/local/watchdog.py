@@ -23,6 +23,7 @@ class Watchdog:
     def __init__(self, holder_pid: int, limit_bytes: int, shared_memory: int) -> None:
         self.kills = 0
         self._holder = psutil.Process(holder_pid)
+        self._holder_command = _command(self._holder)
         self._limit_bytes = limit_bytes
         self._shared_memory = shared_memory
         self._stop = threading.Event()
@@ -51,11 +52,15 @@ class Watchdog:
         files = self._shared_files_bytes()
         if files + sum(map(_resident_bytes, processes)) <= self._limit_bytes:
             return
-        sizes = [(_charged_bytes(process), process) for process in processes]
+        # The holder's own forks carry files in and out; they are no part of the trial.
+        trial = [process for process in processes if _command(process) != self._holder_command]
+        sizes = [(_charged_bytes(process), process) for process in trial]
         private = sum(size.private for size, _ in sizes)
         shared = max(files, sum(size.shared for size, _ in sizes))
-        if sizes and private + shared > self._limit_bytes:
-            self._kill_largest([(size.private + size.shared, process) for size, process in sizes])
+        # One that is ending holds nothing any more, and a signal to it is no kill.
+        victims = [(sum(size), process) for size, process in sizes if sum(size) > 0]
+        if victims and private + shared > self._limit_bytes:
+            self._kill_largest(victims)
 
     def _shared_files_bytes(self) -> int:
         status = os.fstatvfs(self._shared_memory)
@@ -75,6 +80,13 @@ class _Charged(NamedTuple):
 
     private: int
     shared: int
+
+
+def _command(process: psutil.Process) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _resident_bytes(process: psutil.Process) -> int:
