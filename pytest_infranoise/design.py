@@ -6,6 +6,7 @@ therefore be sorted into one order, the same in every process, and a selection o
 order whatever else is selected.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -179,18 +180,21 @@ class TrialOrder:
 
     `interleaved`: rounds by sample; within a round the tasks are shuffled, and all parameter sets
     of a task run one after another (a block), shuffled too. `sequential`: one parameter set after
-    another, `sets` giving their ids in order.
+    another, `sets` giving their ids in order. `extended_from` are the numbers of samples, rising,
+    after which the study was made longer: what was added later comes later, in either order.
     """
 
     seed: int
     sets: tuple[str, ...]
     order: Order = "interleaved"
+    extended_from: tuple[int, ...] = ()
 
     def key(self, task: str, parameter_set: str, sample: int) -> OrderKey:
         """Return what a trial is sorted by; keys of different trials always differ."""
         block = self.block_key(task, sample)
         if self.order == "sequential":
-            return (self.sets.index(parameter_set), *block)
+            extension = bisect_left(self.extended_from, sample)
+            return (extension, self.sets.index(parameter_set), *block)
         return (*block, _number("set", self.seed, task, sample, parameter_set), parameter_set)
 
     def block_key(self, task: str, sample: int) -> tuple[int, int, str]:
