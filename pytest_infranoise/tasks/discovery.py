@@ -7,8 +7,8 @@ every task is reported in one go.
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_infranoise.errors import UsageError
@@ -26,11 +26,17 @@ _TASK_PARTS = ("instruction.md", "environment", "tests", "steps")
 class TaskSet:
     """The tasks of a study in a stable order, with unique names.
 
-    `warnings` holds each warning once, however many tasks it concerns.
+    `warnings` holds each warning once, however many tasks it concerns. `files` maps the folder of a
+    task in a suite's own format to the file that describes it.
     """
 
     tasks: tuple[Task, ...] = ()
     warnings: tuple[str, ...] = ()
+    files: Mapping[Path, Path] = field(default_factory=dict)
+
+
+Ask = Callable[[Path], Task | None]
+"""Reads a file of a format that only the suite knows; None for any other file."""
 
 
 def discover(
@@ -40,8 +46,12 @@ def discover(
     default_cpu_cores: float | None = None,
     host_environment: Mapping[str, str],
     uses_solution: bool = True,
+    ask: Ask | None = None,
 ) -> TaskSet:
     """Read every task directory at or below `paths`; the keywords are those of `read_task`.
+
+    `ask` is asked about every file outside of tasks, and about each `task.toml` first: an answer
+    makes the file's folder a task.
 
     A task is called after its folder; where two folders share a name, by the shortest end of the
     path that tells them apart (`set-a/spike`).
@@ -49,7 +59,8 @@ def discover(
     Raises:
         UsageError: what is wrong, one line per task, at most `MAXIMUM_LISTED_ERRORS` of them.
     """
-    directories = find_task_directories(paths)
+    own = _OwnFormats(ask)
+    directories = find_task_directories(paths, own.claims)
     names = unique_names(directories)
     tasks: list[Task] = []
     errors: list[str] = []
@@ -57,6 +68,9 @@ def discover(
     for directory in directories:
         try:
             check_name(names[directory], directory)
+            if directory in own.tasks:
+                tasks.append(own.task(directory, names[directory]))
+                continue
             reading = read_task(
                 directory,
                 default_memory_bytes=default_memory_bytes,
@@ -72,26 +86,57 @@ def discover(
             seen.setdefault(warning, []).append(directory)
     if errors:
         raise UsageError(_listing(errors))
-    return TaskSet(tuple(tasks), tuple(_once(text, where) for text, where in seen.items()))
+    warnings = tuple(_once(text, where) for text, where in seen.items())
+    return TaskSet(tuple(tasks), warnings, own.files)
 
 
-def find_task_directories(paths: Iterable[Path]) -> list[Path]:
+class _OwnFormats:
+    """What a suite makes of files that only it knows."""
+
+    def __init__(self, ask: Ask | None) -> None:
+        self.tasks: dict[Path, Task] = {}
+        self.files: dict[Path, Path] = {}
+        self._ask = ask
+
+    def claims(self, folder: Path) -> bool:
+        """Whether one of a folder's files is a task of the suite's own format."""
+        if self._ask is None:
+            return False
+        for path in sorted(folder.iterdir()):
+            task = self._ask(path) if path.is_file() else None
+            if task is not None:
+                self.tasks[folder], self.files[folder] = task, path
+                return True
+        return False
+
+    def task(self, folder: Path, name: str) -> Task:
+        return replace(self.tasks[folder], name=name, directory=folder)
+
+
+def find_task_directories(
+    paths: Iterable[Path], claims: Callable[[Path], bool] = lambda folder: False
+) -> list[Path]:
     """Return the task directories at or below `paths`, absolute, each once, sorted by path.
 
     A folder with a `task.toml` is a task and a leaf: nothing inside it is looked at, and a path
     inside it stands for the whole task. Hidden folders and `node_modules` are skipped below the
     given paths, other names are not. Symlinked folders are followed; a folder that can be reached
     in two ways counts once, by its path without symlinks if there is one. A path that does not
-    exist finds nothing: pytest itself reports it.
+    exist finds nothing: pytest itself reports it. `claims` says of further folders that they are
+    tasks.
 
     Raises:
         UsageError: a folder cannot be read.
     """
     found: dict[tuple[int, int], Path] = {}
-    walker = _Walker()
+    walker = _Walker(claims)
     for path in paths:
         absolute = Path(os.path.abspath(path))  # noqa: PTH100 - must not resolve symlinks
         enclosing = _enclosing_task(absolute)
+        if enclosing is None and absolute.is_file() and claims(absolute.parent):
+            enclosing = absolute.parent
+        elif enclosing is not None:
+            claims(enclosing)  # a task.toml may be read by the suite too
         if enclosing is not None:
             found.setdefault(_identity(enclosing), enclosing)
         elif absolute.is_dir():
@@ -127,7 +172,8 @@ def check_name(name: str, directory: Path) -> None:
 class _Walker:
     """Walks folders without symlinks first, so that a real path wins over a linked one."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: Callable[[Path], bool]) -> None:
+        self._claims = claims
         self._pending: list[Path] = []
         self._links: list[Path] = []
         self._visited: set[tuple[int, int]] = set()
@@ -142,7 +188,7 @@ class _Walker:
             if identity in self._visited:
                 continue
             self._visited.add(identity)
-            if (folder / TASK_FILE).is_file():
+            if self._claims(folder) or (folder / TASK_FILE).is_file():
                 yield folder
             else:
                 self._descend(folder)
