@@ -1,0 +1,44 @@
+# Runs in the guest, from the payload folder: the conformance suite, as root and as an ordinary user.
+# usage: guest.sh AMOUNT REPEAT [SUITE...]
+export INFRANOISE_CONFORMANCE="$1" INFRANOISE_REPEAT="$2"
+shift 2
+export INFRANOISE_CONFORMANCE_RESULTS=/results
+export PYTHONPATH=/payload/site:/payload/source PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export LANG=C.UTF-8 INFRANOISE_REQUIRE_DOCKER=1 INFRANOISE_REQUIRE_LOCAL=1
+
+# Swap, so that it could be a way out of a limit if somebody left it open.
+fallocate -l 256M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap
+
+play() { # ENGINE: the suite on one engine, by its name in the tests' ids
+    python3 -m pytest -q -rA --tb=line -p no:cacheprovider --durations=5 -k "$1" \
+        /payload/source/tests/conformance
+}
+
+play_as_user() {
+    export XDG_RUNTIME_DIR=/run/user/1000
+    settings=$(env | grep -E '^(INFRANOISE|PYTHON|LANG)' | sed 's/^/--setenv=/')
+    # shellcheck disable=SC2086 # one word per setting
+    runuser -u tester -- systemd-run --user --quiet --wait --pipe --collect -p Delegate=yes \
+        --working-directory=/home/tester $settings sh -c "$definition
+play local"
+}
+definition=$(sed -n '/^play() {/,/^}/p' guest.sh)
+
+suite() { # NAME COMMAND...: shows its end, keeps its log
+    name=$1
+    shift
+    echo "== $name, $(cut -d ' ' -f 1 /proc/uptime) s after the boot"
+    "$@" >"/results/$name.log" 2>&1 || status=1
+    grep -v '^PASSED' "/results/$name.log" | tail -n 40
+}
+
+status=0
+for name in ${*:-local user docker}; do
+    case $name in
+        local) suite local play local ;;
+        user) suite user play_as_user ;;
+        docker) docker load -q -i images.tar && suite docker play docker || status=1 ;;
+    esac
+done
+echo "== end, $(cut -d ' ' -f 1 /proc/uptime) s after the boot"
+exit $status
