@@ -41,6 +41,7 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "report": Command("report", "print what a study shows: table, contrasts, verdict"),
+    "merge": Command("merge", "put the shards of a study together"),
     "plan": Command("plan", "how many samples a question needs, and what they cost"),
     "import": Command("importing", "make a study of somebody else's counts"),
     "doctor": Command("doctor", "what a run would find on this host: engines, cgroups, budget"),

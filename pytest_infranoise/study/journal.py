@@ -9,7 +9,8 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -44,6 +45,16 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return value
+
+
+def rescue_records(records: Sequence[Mapping[str, Any]], study: str) -> str:
+    """Write records that a study's disk refused to the temporary folder; say in a line where."""
+    path = Path(tempfile.gettempdir()) / f"infranoise-{study}-{JOURNAL_NAME}"
+    try:
+        path.write_bytes(b"".join(encode_line(record) for record in records))
+    except OSError as error:
+        return f"{len(records)} record(s) are LOST: {path}: cannot be written: {error.strerror}"
+    return f"{len(records)} record(s) did not fit into the study; append {path} to its journal"
 
 
 @dataclass

@@ -21,6 +21,7 @@ from pytest_infranoise.study.host import (
     capture_software,
 )
 from pytest_infranoise.study.redact import Redactor, redact_arguments
+from pytest_infranoise.study.sessions import ended
 
 if TYPE_CHECKING:
     from pytest_infranoise.statistics.sequential import Look
@@ -34,7 +35,10 @@ class StudyFacts:
     variables that the agent sees. `options` is whatever else was set, by option name. `sources` are
     folders with tests that are tasks; those of task folders are known. `control` is the parameter
     set that repeats the baseline; `planned_looks` are those of a study that ends once it is
-    decided, whose `samples` are then the most that may run.
+    decided, whose `samples` are then the most that may run. `shard` is `{"number": 2, "of": 5}`
+    where only a part of the study runs here. `screen` is what became of each task's reference
+    solution, uncapped, before the study; `suite` are facts that a conftest adds. `disclosed` is
+    what the user says of the study.
     """
 
     study: str
@@ -51,6 +55,9 @@ class StudyFacts:
     images: Mapping[str, PreparedImage] = field(default_factory=dict)
     admit: str = "guarantee"
     leftovers: str = "keep"
+    pass_threshold: float = 1.0
+    screen: Sequence[Mapping[str, Any]] = ()
+    suite: Mapping[str, Any] = field(default_factory=dict)
     enforcement: Enforcement = DEFAULT_ENFORCEMENT
     is_clamped: bool = False
     workers: int = 0
@@ -59,6 +66,8 @@ class StudyFacts:
     sources: Sequence[Path] = ()
     control: str | None = None
     planned_looks: Sequence["Look"] = ()
+    shard: Mapping[str, int] | None = None
+    disclosed: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
 
@@ -69,17 +78,23 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
     variables that are passed to the agent wherever else they may stand.
     """
     now = datetime.now(UTC)
+    command_line = redact_arguments(list(facts.command_line))
     manifest = {
         "schema_version": SCHEMA_VERSION,
         "study": facts.study,
         "started_at": now.isoformat(),
         "ended_at": None,
         "local_timezone": _timezone(now),
-        "command_line": redact_arguments(list(facts.command_line)),
+        "command_line": command_line,
+        "sessions": [
+            {"started_at": now.isoformat(), "ended_at": None, "command_line": command_line}
+        ],
         "options": facts.options,
         "seed": facts.seed,
         "order": facts.order,
         "samples": facts.samples,
+        "extended_from": [],
+        "shard": facts.shard,
         "parameter_sets": [_set_facts(item) for item in facts.parameter_sets],
         "baseline": baseline_of(facts.parameter_sets).id if facts.parameter_sets else None,
         "control": facts.control,
@@ -90,6 +105,9 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "agent": facts.agent,
         "passed_variables": sorted(facts.passed_variables),
         "leftovers": facts.leftovers,
+        "pass_threshold": facts.pass_threshold,
+        "oracle_screen": facts.screen,
+        "suite": facts.suite,
         "backend": asdict(facts.engine),
         "enforcement": facts.enforcement.facts(facts.engine.enforcement),
         "admission": {"admit": facts.admit, "budget": asdict(facts.budget)},
@@ -100,6 +118,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "host": capture_host(),
         "load_at_start": capture_load(),
         "load_at_end": None,
+        "disclosed": facts.disclosed,
         "notes": facts.notes,
     }
     builtins = to_builtins(manifest)
@@ -114,9 +133,11 @@ def _source_folders(facts: StudyFacts) -> set[Path]:
 
 def finish_manifest(manifest: Mapping[str, Any], **results: Any) -> dict[str, Any]:
     """Return the manifest of a study that has ended now; `results` are added as they are."""
+    now = datetime.now(UTC).isoformat()
     return {
         **manifest,
-        "ended_at": datetime.now(UTC).isoformat(),
+        "ended_at": now,
+        "sessions": ended(manifest, now),
         "load_at_end": capture_load(),
         **to_builtins(results),
     }

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from pytest_infranoise.model.trial import TrialRecord
 
 MINIMUM_SECRET_LENGTH = 4
 """Shorter values (`1`, `on`) are settings; replacing them everywhere would destroy the output."""
@@ -48,6 +50,21 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         return value
+
+    def trial(self, record: TrialRecord) -> TrialRecord:
+        """Return a trial's record as it may be shown, in a terminal or a file."""
+        if not self.secrets:
+            return record
+        phases = tuple(
+            replace(
+                phase,
+                output=self.text(phase.output),
+                error=None if phase.error is None else self.text(phase.error),
+            )
+            for phase in record.phases
+        )
+        detail = None if record.detail is None else self.text(record.detail)
+        return replace(record, phases=phases, detail=detail)
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a trial's record with its free text redacted; names and figures stay."""

@@ -76,11 +76,9 @@ def _values(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Cha
             yield Change(what, word(ours), word(theirs), is_fixed)
 
 
-def _sets(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        str(item["id"]): [item.get(f"{name}_multiplier") for name in ("memory", "cpu", "timeout")]
-        for item in manifest["parameter_sets"]
-    }
+def _sets(manifest: Mapping[str, Any]) -> list[list[Any]]:
+    names = ("id", "memory_multiplier", "cpu_multiplier", "timeout_multiplier")
+    return [[item.get(name) for name in names] for item in manifest["parameter_sets"]]
 
 
 def _engine(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -126,6 +124,6 @@ def word(value: Any) -> str:
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):
         rest = {key: item for key, item in value.items() if key not in ("name", "command") and item}
         return f"{value['name']!r}" + (f" {json.dumps(rest)}" if rest else "")
-    if isinstance(value, Mapping) and all(isinstance(item, list) for item in value.values()):
-        return " ".join(value)  # parameter sets by their ids
+    if isinstance(value, list) and value and all(isinstance(item, list) for item in value):
+        return " ".join(str(item[0]) for item in value)  # parameter sets by their ids
     return json.dumps(value)

@@ -47,6 +47,16 @@ def create_study(
     return StudyWriter(folder, manifest, redactor or Redactor(), is_private=directory is None)
 
 
+def resume_study(
+    folder: Path, manifest: Mapping[str, Any], *, redactor: Redactor | None = None
+) -> "StudyWriter":
+    """Return the writer of a study that goes on; `manifest` is the one that it has from now on.
+
+    Nothing is touched until `start`, which takes the journal's lock and moves a torn line aside.
+    """
+    return StudyWriter(folder, manifest, redactor or Redactor(), is_new=False)
+
+
 def _require_free(folder: Path) -> None:
     journal = folder / JOURNAL_NAME
     try:
@@ -64,19 +74,26 @@ def _require_free(folder: Path) -> None:
 class StudyWriter:
     """Writes one study. One process writes; `directory` is the study's own folder.
 
-    `is_private` says that the folder above is ours and is to be ignored by version control.
+    `is_private` says that the folder above is ours and is to be ignored by version control,
+    `is_new` that the folder must hold no records yet.
     """
 
     directory: Path
     manifest: Mapping[str, Any]
     redactor: Redactor
     is_private: bool = False
+    is_new: bool = True
     _journal: Journal | None = field(init=False, default=None)
 
     @property
     def is_started(self) -> bool:
         """Whether the folder has been made."""
         return self._journal is not None
+
+    @property
+    def torn(self) -> Path | None:
+        """Where the half-written last line of an earlier session was moved, if there was one."""
+        return None if self._journal is None else self._journal.torn
 
     @property
     def unwritten(self) -> list[dict[str, Any]]:
@@ -91,7 +108,8 @@ class StudyWriter:
         """
         if self._journal is not None:
             return
-        _require_free(self.directory)
+        if self.is_new:
+            _require_free(self.directory)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if self.is_private:
