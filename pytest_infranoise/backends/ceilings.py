@@ -23,6 +23,7 @@ from pathlib import Path
 from pytest_infranoise.backends.cgroup_paths import Hierarchies
 
 PREFIX = "infranoise-study-"
+SLICE_PREFIX = "infranoise_study_"
 
 _REMOVE_SECONDS = 2.0
 _PAUSE_SECONDS = 0.02
@@ -45,6 +46,8 @@ class CeilingPlace:
 class Ceilings:
     """The ceilings that this process uses, one per study."""
 
+    prefix = PREFIX
+
     def __init__(self, place: CeilingPlace) -> None:
         self._place = place
         self._locks: dict[str, int] = {}
@@ -55,7 +58,7 @@ class Ceilings:
 
     def name(self, study: str) -> str:
         """Return what the engine is told to put sandboxes into, as a name in the place."""
-        return PREFIX + _word(study)
+        return self.prefix + _word(study)
 
     def make(self, study: str, limit_bytes: int) -> Path:
         """Make a study's ceiling, whoever asks first, and return its memory folder.
@@ -137,7 +140,7 @@ class Ceilings:
             self._try_remove(folder.name)
 
     def _existing(self) -> Iterator[Path]:
-        yield from self._place.memory.glob(f"{PREFIX}*/")
+        yield from self._place.memory.glob(f"{self.prefix}*/")
 
     def _release(self, study: str) -> None:
         lock = self._locks.pop(study, None)
@@ -165,17 +168,14 @@ class Ceilings:
 class SliceCeilings(Ceilings):
     """Ceilings where systemd keeps the cgroups: a transient slice for each.
 
-    A slice's name says where it lies: `infranoise-study-ID.slice` is below `infranoise-study.slice`
-    is below `infranoise.slice`; so an id's own dashes become underscores.
+    A dash in a slice's name would put it below another slice, so there is none.
     """
 
-    def __init__(self, root: CeilingPlace) -> None:
-        parent = root.memory / "infranoise.slice" / "infranoise-study.slice"
-        super().__init__(CeilingPlace(root.version, parent))
+    prefix = SLICE_PREFIX
 
     def name(self, study: str) -> str:
         """Return the slice's name."""
-        return PREFIX + _word(study).replace("-", "_") + ".slice"
+        return self.prefix + _word(study).replace("-", "_") + ".slice"
 
     def _create(self, study: str, limit_bytes: int) -> None:
         if self.folder(study).is_dir():
@@ -230,6 +230,30 @@ class SliceCeilings(Ceilings):
             raise OSError(f"systemd refused {method}: {done.stderr.strip()[-200:]}")
 
 
+def share_protection(folder: Path) -> None:
+    """Protect in a version 2 ceiling what is protected below it, else the kernel counts it as none.
+
+    More would be handed on to trials that no guarantee speaks for. Other folders are left alone.
+    """
+    if not folder.name.startswith((PREFIX, SLICE_PREFIX)):
+        return
+    with contextlib.suppress(OSError):
+        lock = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for name in ("memory.min", "memory.low"):
+                claims = (_number(inner / name) for inner in folder.iterdir() if inner.is_dir())
+                _write(folder / name, sum(claims))
+        finally:
+            os.close(lock)
+
+
+def _number(file: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(file.read_text(encoding="ascii"))
+    return 0
+
+
 def find_unheld(trees: Hierarchies) -> Iterator[tuple[str, Path, Callable[[], None]]]:
     """Yield the ceilings on this host that no process holds: study, folder, and what removes it.
 
@@ -238,16 +262,13 @@ def find_unheld(trees: Hierarchies) -> Iterator[tuple[str, Path, Callable[[], No
     """
     for top, inner, _ in os.walk(trees.memory):
         folder = Path(top)
-        for name in sorted(item for item in inner if item.startswith(PREFIX)):
+        for name in sorted(item for item in inner if item.startswith((PREFIX, SLICE_PREFIX))):
             inner.remove(name)
-            is_slice = name.endswith(".slice")
-            if folder.name == "infranoise-study.slice" and not is_slice:
-                continue
-            kind, others = (SliceCeilings, ()) if is_slice else (Ceilings, trees.others)
-            place = CeilingPlace(trees.version, trees.memory if is_slice else folder, others)
+            kind = SliceCeilings if name.startswith(SLICE_PREFIX) else Ceilings
             if not _is_held(folder / name):
-                study = name.removeprefix(PREFIX).removesuffix(".slice")
-                yield study, folder / name, partial(kind(place).remove_unheld, name)
+                study = name.removeprefix(kind.prefix).removesuffix(".slice")
+                ceilings = kind(CeilingPlace(trees.version, folder, trees.others))
+                yield study, folder / name, partial(ceilings.remove_unheld, name)
 
 
 def _is_held(folder: Path) -> bool:

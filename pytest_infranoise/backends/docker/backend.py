@@ -17,6 +17,7 @@ from pytest_infranoise.backends.base import (
     EngineInfo,
     SandboxRequest,
 )
+from pytest_infranoise.backends.ceilings import share_protection
 from pytest_infranoise.backends.docker.connection import connect
 from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, starting
 from pytest_infranoise.backends.docker.images import ImageStore, check_source
@@ -104,6 +105,8 @@ class DockerBackend:
                 api: Any = self.client.api
                 container_id = api.create_container_from_config(*settings)["Id"]
                 api.start(container_id)
+            if self._ceilings is not None and self._info.cgroup_version == 2:
+                share_protection(self._ceilings.folder(request.study))
             return DockerSandbox(
                 self.client,
                 container_id,

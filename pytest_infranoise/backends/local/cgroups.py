@@ -7,14 +7,13 @@ limit means in files `limits`.
 """
 
 import contextlib
-import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from pytest_infranoise.backends.ceilings import PREFIX as CEILING_PREFIX
+from pytest_infranoise.backends.ceilings import share_protection
 from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup, has_controller
 from pytest_infranoise.backends.local.limits import settings_v1, settings_v2
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
@@ -107,7 +106,7 @@ class TrialCgroup:
             if cpus is not None and "cpuset" in self.folders:
                 self._bind(cpus)
             if self.version == 2:
-                _share_protection(self.folders["memory"].parent)
+                share_protection(self.folders["memory"].parent)
         except OSError:
             self.remove()
             raise
@@ -134,29 +133,7 @@ class TrialCgroup:
         for folder in self.unique_folders:
             remove_cgroup(folder)
         if self.version == 2:
-            _share_protection(self.folders["memory"].parent)
-
-
-def _share_protection(ceiling: Path) -> None:
-    """Protect in a study's ceiling what is protected below it, else the kernel counts it as none.
-
-    More would be handed on to trials that no guarantee speaks for.
-    """
-    if not ceiling.name.startswith(CEILING_PREFIX):
-        return
-    with contextlib.suppress(OSError), _locked(ceiling.parent):
-        claims = (_numbers(folder / "memory.min") for folder in ceiling.iterdir())
-        (ceiling / "memory.min").write_text(str(sum(map(sum, claims))), encoding="ascii")
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+            share_protection(self.folders["memory"].parent)
 
 
 def remove_cgroup(folder: Path) -> None:
