@@ -21,8 +21,13 @@ class Handover:
 
     `backend` is the name that `auto` resolved to, None while nobody has asked (a run without sweep
     options that may hold marked tests). `task_names` maps a task folder to the task's name in the
-    study, `images` a task's name to its prepared image. `flags` is the folder in which the
-    controller tells workers to stop.
+    study, `images` a task's name to its prepared image, `task_files` the folder of a task in the
+    suite's own format to the file that describes it, `left_out` a task that the study leaves out to
+    the reason. `flags` is the folder in which the
+    controller tells workers to stop. `recorded` is the study's progress as `progress.nested`
+    writes it, `extended_from` the numbers of samples after which the study was made longer,
+    `options` what a study that goes on takes over from its earlier sessions (by attribute of
+    `config.option`; a worker reads the command line again and nothing else).
     """
 
     study: str
@@ -31,6 +36,11 @@ class Handover:
     backend: str | None = None
     task_names: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, PreparedImage] = field(default_factory=dict)
+    task_files: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    recorded: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    extended_from: tuple[int, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """Return the handover as text, since only exact builtins reach a worker."""
@@ -41,6 +51,7 @@ class Handover:
         """Read what `to_text` wrote."""
         values: dict[str, Any] = json.loads(text)
         values["flags"] = Path(values["flags"])
+        values["extended_from"] = tuple(values["extended_from"])
         values["images"] = {
             name: PreparedImage(**{**image, "notes": tuple(image["notes"])})
             for name, image in values["images"].items()
@@ -53,12 +64,13 @@ def identity_of(config: pytest.Config) -> Handover:
     if IDENTITY not in config.stash:
         received = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         config.stash[IDENTITY] = (
-            _new_identity() if received is None else Handover.from_text(received)
+            new_identity() if received is None else Handover.from_text(received)
         )
     return config.stash[IDENTITY]
 
 
-def _new_identity() -> Handover:
+def new_identity() -> Handover:
+    """Return the identity of a new study."""
     from pytest_infranoise.admission import default_directory
     from pytest_infranoise.study.writer import new_study_id
 

@@ -21,6 +21,9 @@ from pytest_infranoise.trial import run_trial
 RECORD = pytest.StashKey[TrialRecord]()
 """Where an item keeps its trial's record until its report is made."""
 
+TEST_ERROR = pytest.StashKey[bool]()
+"""On a marked test that raised something else than a failed assertion: an error of the suite."""
+
 TRIAL = pytest.StashKey[tuple[str, str, int]]()
 """On every item that is a trial: task name, parameter set id, sample."""
 
@@ -42,10 +45,20 @@ def skip_if_unwanted(item: pytest.Item) -> None:
 class TaskCollection:
     """Collection hooks, registered only when a sweep was asked for."""
 
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @property
+    def _runtime(self) -> Runtime:
+        return get_runtime(self._config)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Keep task folders, whatever they are called (`build` is a name like any other)."""
         if collection_path.name == TASK_FILE or (collection_path / TASK_FILE).is_file():
+            return False
+        own = self._runtime.task_files
+        if own and (collection_path in own or own.get(collection_path.parent) == collection_path):
             return False
         return None
 
@@ -53,8 +66,8 @@ class TaskCollection:
     def pytest_collect_directory(
         self, path: Path, parent: pytest.Collector
     ) -> "TaskDirectory | None":
-        """Make a folder with a task.toml a task."""
-        if not (path / TASK_FILE).is_file():
+        """Make a folder with a task.toml, or one that the suite has claimed, a task."""
+        if path not in self._runtime.task_files and not (path / TASK_FILE).is_file():
             return None
         manager = parent.config.pluginmanager
         block_conftests(manager, path, manager._getconftestmodules(path.parent))
@@ -63,15 +76,16 @@ class TaskCollection:
 
 
 class TaskDirectory(pytest.Directory):
-    """A task's folder; hides everything in it but `task.toml`."""
+    """A task's folder; hides everything in it but the file that describes the task."""
 
     def collect(self) -> Iterator["TaskFile"]:
         """Yield the task's one file."""
-        yield TaskFile.from_parent(self, path=self.path / TASK_FILE)
+        own = get_runtime(self.config).task_files.get(self.path)
+        yield TaskFile.from_parent(self, path=own or self.path / TASK_FILE)
 
 
 class TaskFile(pytest.File):
-    """A `task.toml`: one item per parameter set and sample."""
+    """A task's file, `task.toml` as a rule: one item per parameter set and sample."""
 
     def collect(self) -> Iterator["TrialItem"]:
         """Yield the task's trials; the order in which they run is made after collection."""
@@ -120,7 +134,7 @@ class TrialItem(pytest.Item):
         except AdmissionStoppedError:
             skip_if_unwanted(self)
             raise
-        self.stash[RECORD] = record
+        self.stash[RECORD] = record = runtime.redactor.trial(record)
         if record.outcome is not Outcome.PASSED:
             raise TrialNotPassed(record)
 

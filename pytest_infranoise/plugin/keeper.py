@@ -1,6 +1,7 @@
 """The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,49 @@ class StudyKeeper:
         runtime.passed_environment()
         self.recorder.check_directory()
         if not runtime.tasks:
+            self._go_on()
             return
         if runtime.settings.until_decided:
             self._check_looks()
         runtime.resolve()
         if not runtime.settings.dry_run:
             runtime.prepare_images(self._progress)
+            self._screen()
             self.recorder.start()
+        self._go_on()
+
+    def _screen(self) -> None:
+        """Leave out what the tasks' own solutions do not solve, as found when the study began."""
+        if not self.runtime.settings.screen_oracle:
+            return
+        from pytest_infranoise.plugin.screening import screen_tasks, take_screening
+
+        resumption = self.recorder.resumption
+        known = () if resumption is None else resumption.study.manifest.data.get("oracle_screen")
+        if known:
+            take_screening(self.runtime, known)
+        else:
+            screen_tasks(self.runtime, self._progress)
+
+    def _go_on(self) -> None:
+        """Take up a study that was stopped or killed: what is on record, and what was left.
+
+        Nobody else writes the study now, so sandboxes of its earlier sessions are nobody's.
+        """
+        resumption = self.recorder.resumption
+        if resumption is None:
+            return
+        if self.runtime.settings.dry_run:
+            extended_from = resumption.study.manifest.data.get("extended_from", ())
+            self.runtime.go_on(resumption.progress(), extended_from)
+            return
+        if not self.runtime.tasks:
+            self.recorder.start()
+        self.sweep()
+        decided = resumption.study.manifest.data.get("decided_at_look")
+        for look in self.runtime.looks:
+            if look.number == decided:
+                self.runtime.flags.decide(look.samples)
 
     def _check_looks(self) -> None:
         """Refuse or name what keeps a study from being decided early."""
@@ -103,6 +140,8 @@ class StudyKeeper:
         if interim := self.runtime.looks[:-1]:
             samples = {item: sample for item, (_, _, sample) in trials.items()}
             self._schedule = LookSchedule(interim, samples)
+            if self.recorder.earlier:
+                self._take_looks(self._schedule.due())
 
     def hand_over(self) -> Handover:
         """Return what the workers need to know."""
@@ -114,9 +153,13 @@ class StudyKeeper:
         """Note one report, and look at the study if that is due."""
         self.recorder.take(report)
         if self._schedule is not None and report.when not in ("setup", "call"):
-            for look in self._schedule.end(report.nodeid):
-                if self._schedule is not None:
-                    self._look(look)
+            self._take_looks(self._schedule.end(report.nodeid))
+
+    def _take_looks(self, looks: Sequence["Look"]) -> None:
+        """Take the looks that are due, until one decides."""
+        for look in looks:
+            if self._schedule is not None:
+                self._look(look)
 
     def _look(self, look: "Look") -> None:
         """Ask for no later samples if this look decides everything; never lose the session."""
@@ -124,7 +167,7 @@ class StudyKeeper:
             return  # what did not run makes the round incomplete
         recorder = self.recorder
         try:
-            is_decided = decides(look, recorder.records, recorder.manifest)
+            is_decided = decides(look, recorder.all_records, recorder.manifest)
         except Exception as error:  # noqa: BLE001 - the study can go on without a look
             recorder.problems.append(f"look {look.number} failed: {type(error).__name__}: {error}")
             return
@@ -141,6 +184,7 @@ class StudyKeeper:
 
     def decide_exit(self, session: pytest.Session) -> None:
         """Set the session's exit code from the exit policy and from what happened."""
+        self.recorder.finish()
         status = int(session.exitstatus)
         if self._signals.was_stopped and status in (
             pytest.ExitCode.OK,
@@ -148,11 +192,19 @@ class StudyKeeper:
             pytest.ExitCode.NO_TESTS_COLLECTED,
         ):
             status = int(pytest.ExitCode.INTERRUPTED)
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and self._has_nothing_left():
+            status = int(pytest.ExitCode.OK)
         trials_alone = self.recorder.records and not self.recorder.other_failures
         if self.runtime.settings.exit == "study" and trials_alone:
             status = 0 if status == pytest.ExitCode.TESTS_FAILED else status
+        if self.recorder.lost and status == pytest.ExitCode.OK:
+            status = int(pytest.ExitCode.TESTS_FAILED)
         session.exitstatus = status
         self._exit_status = status
+
+    def _has_nothing_left(self) -> bool:
+        """Whether no trial was selected because none is left: on record, or in other shards."""
+        return bool(self.recorder.earlier) or self.runtime.settings.shard is not None
 
     def sweep(self, pid: int | None = None) -> None:
         """Remove sandboxes that are left: those of one dead worker, or all of the study."""
@@ -167,7 +219,6 @@ class StudyKeeper:
         """Write the end of the study and print the summary."""
         from pytest_infranoise.plugin.summary import print_summary
 
-        self.recorder.finish()
         print_summary(terminal, self.recorder, self._exit_status)
 
     def end(self) -> None:
@@ -201,8 +252,12 @@ class StudyKeeper:
             self._session.shouldstop = "stopped by a signal; the running trial was finished"
 
     def _progress(self, line: str) -> None:
+        """Write a line past pytest's capture, which may hold a running test's output."""
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
-        if terminal is not None and self._config.option.verbose >= 0:
+        if terminal is None or self._config.option.verbose < 0:
+            return
+        capture: Any = self._config.pluginmanager.getplugin("capturemanager")
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
             terminal.ensure_newline()
             if terminal._tw.width_of_current_line:  # xdist's dots count for no file
                 terminal.write_line("")
@@ -215,5 +270,5 @@ class StudyKeeper:
     def _as_usage_error(self, action: Any) -> None:
         try:
             action()
-        except UsageError as error:
+        except InfranoiseError as error:
             raise pytest.UsageError(*str(error).splitlines()) from error

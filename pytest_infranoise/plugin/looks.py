@@ -35,6 +35,10 @@ class LookSchedule:
         if sample is None:
             return []
         self._open[sample] -= 1
+        return self.due()
+
+    def due(self) -> list["Look"]:
+        """Return the looks that are due now; each is returned once."""
         due = list(takewhile(self._is_due, self._ahead))
         del self._ahead[: len(due)]
         return due

@@ -14,13 +14,16 @@ from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
-from pytest_infranoise.plugin.items import RECORD, TRIAL, describe, skip_if_unwanted
+from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
 from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
 from pytest_infranoise.trial import LiveTrial
 
 FIXTURE = "infra_sandbox"
+
+_VERDICTS = (AssertionError, pytest.fail.Exception, SandboxError)
+"""What a body raises to say that the trial failed; anything else is an error of the test itself."""
 
 _LIVE = pytest.StashKey[tuple[LiveTrial, InfraSandbox]]()
 
@@ -96,10 +99,10 @@ def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
         skip_if_unwanted(item)
         raise
     except UsageError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if not trial.is_open:
         trial.close()
-        item.stash[RECORD] = record = trial.record()
+        item.stash[RECORD] = record = runtime.redactor.trial(trial.record())
         pytest.fail(describe(record), pytrace=False)
     return trial
 
@@ -138,8 +141,9 @@ def run_body(item: pytest.Item) -> Generator[None, object, object]:
         del item.stash[_LIVE]
         trial.close()
     trial.verdict = Verdict(passed=error is None)
-    item.stash[RECORD] = trial.record()
+    item.stash[RECORD] = get_runtime(item.config).redactor.trial(trial.record())
     if error is not None:
+        item.stash[TEST_ERROR] = not isinstance(error, _VERDICTS)
         raise error
     return result
 

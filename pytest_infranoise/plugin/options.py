@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """One option: `--infra-NAME` on the command line, `infra_name` in the ini file."""
+    """One option: `--infra-NAME` on the command line, `infra_name` in the ini file.
+
+    `alone` is the value of an option that may stand without one.
+    """
 
     name: str
     help: str
@@ -22,6 +25,7 @@ class OptionSpec:
     is_flag: bool = False
     is_list: bool = False
     is_sweep: bool = False
+    alone: str = ""
 
     @property
     def flag(self) -> str:
@@ -86,9 +90,10 @@ OPTIONS = (
     ),
     OptionSpec(
         "agent",
-        "what works on the tasks: oracle, nop, or a command line run in the sandbox",
+        "what works on the tasks: oracle, nop, a command line run in the sandbox, or hook[:NAME], "
+        "which is a conftest's own pytest_infra_run_agent (default: oracle, or hook where there is "
+        "one)",
         metavar="AGENT",
-        default="oracle",
     ),
     OptionSpec(
         "agent-files",
@@ -130,7 +135,45 @@ OPTIONS = (
         choices=("host", "limit"),
         default="host",
     ),
+    OptionSpec(
+        "pass-threshold",
+        "the reward from which on a trial is passed; a lower one is kept as its score",
+        metavar="REWARD",
+        default="1",
+    ),
+    OptionSpec(
+        "screen-oracle",
+        "first run each task's reference solution uncapped, and leave tasks that it does not solve "
+        "out of the study, by name and reason",
+        is_flag=True,
+    ),
     OptionSpec("study", "the study's own folder (default: .infranoise/<id>)", metavar="DIR"),
+    OptionSpec(
+        "resume",
+        "go on with the study in --infra-study: run what has no record, with the study's own "
+        "options; refused if tasks, sets, agent or enforcement changed, unless =anyway",
+        choices=("check", "anyway"),
+        alone="check",
+        is_sweep=True,
+    ),
+    OptionSpec(
+        "retry-infra-errors",
+        "with --infra-resume: try trials that ended by an infrastructure error once more; their "
+        "first attempts stay and are what counts",
+        is_flag=True,
+    ),
+    OptionSpec(
+        "shard",
+        "run one of several parts of the study, whole blocks, as 2/5; every part needs the same "
+        "--infra-seed; `infranoise merge` puts them together",
+        metavar="I/N",
+    ),
+    OptionSpec(
+        "note",
+        "a fact for the manifest and the disclosure card, as inference-endpoint=...; repeatable",
+        metavar="KEY=VALUE",
+        is_list=True,
+    ),
     OptionSpec("memory-budget", "memory that all trials may reserve together", metavar="SIZE"),
     OptionSpec("cpu-budget", "cores that all trials may reserve together", metavar="CORES"),
     OptionSpec(
@@ -174,6 +217,8 @@ def add_options(parser: "pytest.Parser") -> None:
             kwargs |= {"action": "append", "metavar": spec.metavar}
         else:
             kwargs["metavar"] = spec.metavar or "|".join(spec.choices)
+        if spec.alone:
+            kwargs |= {"nargs": "?", "const": spec.alone}
         group.addoption(spec.flag, **kwargs)
         kind: Any = "bool" if spec.is_flag else "linelist" if spec.is_list else "string"
         default = {"bool": False, "linelist": []}.get(kind, "")
@@ -193,12 +238,15 @@ def option_value(config: "pytest.Config", name: str, options: Any = None) -> Any
     return (spec.default or None) if value == "" else value
 
 
-def is_sweep(config: "pytest.Config", options: Any = None) -> bool:
+def is_sweep(
+    config: "pytest.Config", options: Any = None, *, without: tuple[str, ...] = ()
+) -> bool:
     """Whether task folders are to be collected: a sweep option or its ini twin is set.
 
-    A preset is one, since it brings multipliers along.
+    A preset is one, since it brings multipliers along. `without` names options to pass over.
     """
-    if any(option_value(config, name, options) not in (None, False) for name in _SWEEP):
+    names = [name for name in _SWEEP if name not in without]
+    if any(option_value(config, name, options) not in (None, False) for name in names):
         return True
     return preset_of(option_value(config, "enforcement", options)) is not None
 

@@ -5,23 +5,32 @@ from typing import Any
 import pytest
 
 from pytest_infranoise.errors import InfranoiseError
-from pytest_infranoise.plugin.items import RECORD, TRIAL, UNNEEDED, skip_if_unwanted
+from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, UNNEEDED, skip_if_unwanted
 from pytest_infranoise.plugin.marked import prepare_images
-from pytest_infranoise.plugin.recorder import ATTRIBUTE, UNNEEDED_ATTRIBUTE
-from pytest_infranoise.plugin.runtime import get_runtime
+from pytest_infranoise.plugin.recorder import ATTRIBUTE, ERROR_ATTRIBUTE, UNNEEDED_ATTRIBUTE
+from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
 
 
 def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
-    """Sort the trials among the items into the study's order; return whether there are any."""
+    """Sort the trials among the items into the study's order; return whether any is to run."""
     trials = [item for item in items if TRIAL in item.stash]
     if not trials:
         return False
     runtime = get_runtime(config)
     runtime.place([item.stash[TRIAL] for item in trials])
     trials.sort(key=lambda item: runtime.order.key(*item.stash[TRIAL]))
-    items[:] = [item for item in items if TRIAL not in item.stash] + trials
-    return True
+    wanted = leave_out(runtime, trials)
+    items[:] = [item for item in items if TRIAL not in item.stash] + wanted
+    return bool(wanted)
+
+
+def leave_out(runtime: Runtime, trials: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the trials that are to run here; those of other shards or on record are deselected."""
+    chosen = [(item, runtime.is_wanted(item.stash[TRIAL])) for item in trials]
+    if others := [item for item, is_wanted in chosen if not is_wanted]:
+        runtime.config.hook.pytest_deselected(items=others)
+    return [item for item, is_wanted in chosen if is_wanted]
 
 
 def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
@@ -56,6 +65,8 @@ def attach_record(item: pytest.Item, report: Any) -> None:
     if UNNEEDED in item.stash:
         setattr(report, UNNEEDED_ATTRIBUTE, True)
         del item.stash[UNNEEDED]
+    if item.stash.get(TEST_ERROR, False):
+        setattr(report, ERROR_ATTRIBUTE, True)
     if RECORD in item.stash:
         setattr(report, ATTRIBUTE, item.stash[RECORD].to_json())
         del item.stash[RECORD]

@@ -18,9 +18,12 @@ from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.trial import TrialRecord
 from pytest_infranoise.phases import utc_now
+from pytest_infranoise.plugin.resume import given_options, resumption_of
 from pytest_infranoise.plugin.runtime import Runtime
+from pytest_infranoise.plugin.suite import announce, suite_facts
+from pytest_infranoise.study.journal import JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
-from pytest_infranoise.study.redact import Redactor
+from pytest_infranoise.study.progress import DONE
 from pytest_infranoise.study.writer import StudyWriter, create_study
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 ATTRIBUTE = "infranoise"
 """The attribute of a report that carries its trial's record, as plain builtins."""
 
+ERROR_ATTRIBUTE = "infranoise_error"
+"""True on the report of a marked test that raised something else than a failed assertion."""
+
 UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
 """True on the report of a trial that did not run because the study was decided before."""
 
@@ -36,16 +42,23 @@ UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
 class StudyRecorder:
     """Collects the records of a run and writes the study.
 
-    `planned` is how many trials were selected. `records` are plain dicts in order of arrival.
-    `other_failures` counts failed reports that are not a trial's outcome.
+    `planned` is how many trials were selected. `records` are plain dicts in order of arrival;
+    `earlier` are those of the sessions before, in a study that goes on.
+    `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
+    could not be written into the study.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.planned: int | None = None
+        self.resumption = resumption_of(runtime.config)
         self.records: list[dict[str, Any]] = []
+        self.earlier: list[dict[str, Any]] = []
         self.other_failures = 0
         self.problems: list[str] = []
+        self.lost = 0
+        self._journal_failed = False
+        self._is_finished = False
         self._pending: dict[str, dict[str, Any]] = {}
         self._writer: StudyWriter | None = None
 
@@ -65,11 +78,13 @@ class StudyRecorder:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """The manifest, captured when it is first needed: at the first record."""
-        return capture_manifest(study_facts(self.runtime), self._redactor)
+        now = capture_manifest(study_facts(self.runtime), self.runtime.redactor)
+        return now if self.resumption is None else self.resumption.manifest(now)
 
-    @cached_property
-    def _redactor(self) -> Redactor:
-        return Redactor(self.runtime.passed_environment())
+    @property
+    def all_records(self) -> list[dict[str, Any]]:
+        """The records of every session."""
+        return [*self.earlier, *self.records]
 
     def check_directory(self) -> None:
         """Refuse a study folder that already holds records, before anything runs.
@@ -77,6 +92,8 @@ class StudyRecorder:
         Raises:
             UsageError: the folder is in use.
         """
+        if self.resumption is not None:
+            return
         create_study(
             {"study": self.runtime.handover.study},
             root=self.runtime.config.rootpath,
@@ -87,15 +104,21 @@ class StudyRecorder:
         """Make the study's folder before the first trial, so that it is known to be writable.
 
         Raises:
-            UsageError: it cannot be written.
+            UsageError: it cannot be written, or is a study that cannot go on as things are.
         """
-        self._require_writer()
+        writer = self._require_writer()
+        if self.resumption is not None:
+            self.earlier = self.resumption.records()
+            self.runtime.go_on(self.resumption.progress(), self.manifest["extended_from"])
+            if writer.torn is not None:
+                self.problems.append(f"a half-written line was moved to {writer.torn}")
 
     def plan(self, trials: int) -> None:
         """Note how many trials were selected, so that a running study can say what is left."""
-        self.planned = trials
+        finished = sum(attempt == DONE for attempt in self.runtime.recorded.values())
+        self.planned = trials + finished
         if self._writer is not None:
-            self._note(planned_trials=trials)
+            self._note(planned_trials=self.planned)
 
     def decide(self, look: "Look") -> None:
         """Note the planned look at which every parameter set was decided."""
@@ -115,7 +138,7 @@ class StudyRecorder:
         record = getattr(report, ATTRIBUTE, None)
         if record is not None:
             self._pending[report.nodeid] = record
-        elif report.failed:
+        if report.failed and (record is None or hasattr(report, ERROR_ATTRIBUTE)):
             self.other_failures += 1
         if when == "teardown":
             self._write_pending(report.nodeid)
@@ -128,39 +151,63 @@ class StudyRecorder:
     def finish(self) -> None:
         """Write what is left and the end of the manifest; problems are noted, not raised."""
         self.flush()
-        if self._writer is None:
+        if self._writer is None or self._is_finished:
             return
-        if self.records:
+        self._is_finished = True
+        if self.all_records or self.runtime.settings.shard is not None:
             self._attempt(self._writer.finish)
+            self._rescue(self._writer)
         else:
             self._writer.discard()
             self._writer = None
+
+    def _rescue(self, writer: StudyWriter) -> None:
+        """Put records that the study's disk has not taken somewhere else, and say so."""
+        self.lost = len(writer.unwritten)
+        if self.lost:
+            self.problems = [rescue_records(writer.unwritten, self.runtime.handover.study)]
 
     def _write_pending(self, nodeid: str) -> None:
         record = self._pending.pop(nodeid, None)
         if record is not None:
             self.records.append(record)
             self._attempt(lambda: self._require_writer().append(record))
+            self._note_problem(announce(self.runtime.config, record))
 
     def _attempt(self, action: Any) -> None:
         """A study that cannot be written must not take the session along."""
         try:
             action()
-        except InfranoiseError as error:
-            if str(error) not in self.problems:
+        except JournalError as error:
+            if not self._journal_failed:  # once is enough: each later record says the same
+                self._journal_failed = True
                 self.problems.append(str(error))
+        except InfranoiseError as error:
+            self._note_problem(str(error))
+
+    def _note_problem(self, problem: str | None) -> None:
+        if problem is not None and problem not in self.problems:
+            self.problems.append(problem)
 
     def _require_writer(self) -> StudyWriter:
         if self._writer is None:
-            self._writer = create_study(
-                self.manifest,
-                root=self.runtime.config.rootpath,
-                directory=self.runtime.settings.study_directory,
-                redactor=self._redactor,
-            )
-            self._writer.start()
-            self._writer.note(planned_trials=self.planned)
+            self._writer = self._open_writer()
+            if self.planned is not None or self.resumption is None:
+                self._note(planned_trials=self.planned)
         return self._writer
+
+    def _open_writer(self) -> StudyWriter:
+        if self.resumption is not None:
+            return self.resumption.open(self.manifest, self.runtime.redactor)
+        writer = create_study(
+            self.manifest,
+            root=self.runtime.config.rootpath,
+            directory=self.runtime.settings.study_directory,
+            redactor=self.runtime.redactor,
+        )
+        self._writer = writer  # known even where it cannot start
+        writer.start()
+        return writer
 
     def _worker_died(self, report: pytest.TestReport) -> None:
         """Keep the record that the worker still delivered, or record that it died."""
@@ -186,7 +233,10 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         parameter_sets=settings.sets,
         control=settings.control,
         planned_looks=runtime.looks,
-        tasks=list(runtime.tasks.values()),
+        shard=None if settings.shard is None else asdict(settings.shard),
+        disclosed=settings.disclosed,
+        options=given_options(config),
+        tasks=runtime.studied_tasks,
         allocations=AllocationTable(
             {**runtime.table.allocations, **runtime.known_allocations}, runtime.table.equal_sets
         ),
@@ -196,6 +246,9 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         images=runtime.images,
         admit=settings.admit,
         leftovers=settings.leftovers,
+        pass_threshold=settings.pass_threshold,
+        screen=runtime.screened,
+        suite=suite_facts(config),
         enforcement=settings.enforcement,
         is_clamped=settings.clamp,
         workers=int(config.getoption("numprocesses", None) or 0),
@@ -217,7 +270,7 @@ def lost_trial(runtime: Runtime, report: pytest.TestReport) -> TrialRecord | Non
         task=name,
         parameter_set=parameter_set,
         sample=sample,
-        attempt=1,
+        attempt=runtime.attempt_of(planned) or 1,
         block=block,
         position=position,
         seed=trial_seed(runtime.handover.seed, name, sample),

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 def register(config: pytest.Config) -> None:
     """Register the hooks of this process's role."""
+    if option_value(config, "resume"):
+        from pytest_infranoise.plugin.resume import adopt
+
+        adopt(config)
     sweep = is_sweep(config)
     if sweep and option_value(config, "dry-run"):
         _stay_alone(config)
@@ -28,7 +32,7 @@ def register(config: pytest.Config) -> None:
             config.option.maxschedchunk = 1  # larger chunks would tear the blocks apart
         from pytest_infranoise.plugin.items import TaskCollection
 
-        config.pluginmanager.register(TaskCollection(), "infranoise-tasks")
+        config.pluginmanager.register(TaskCollection(config), "infranoise-tasks")
     if not _is_controller(config):
         config.pluginmanager.register(TrialRunner(config, is_worker), "infranoise-runner")
     if not is_worker:
@@ -214,7 +218,15 @@ class KeeperHooks:
         if getattr(report, "infranoise_unneeded", False):
             return _UNNEEDED
         record = getattr(report, "infranoise", None)
-        return None if record is None else _STATUS.get(record["outcome"])
+        if record is None or hasattr(report, "infranoise_error"):
+            return None
+        if record["outcome"] == "failed" and self._treats_trials_as_data():
+            return _NOT_PASSED
+        return _STATUS.get(record["outcome"])
+
+    def _treats_trials_as_data(self) -> bool:
+        """Whether a trial that failed is a result, not a failure that pytest explains at length."""
+        return self._keeper is not None and self._keeper.runtime.settings.exit == "study"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -240,10 +252,12 @@ class KeeperHooks:
 
 
 _TRIAL_ID = re.compile(
-    r"task\.toml::.*-s\d+$"
+    r"::(?:mem|cpu|time)?(?:[\d.]+x|uncapped)[\w.-]*-s\d+$"
     r"|\[(?:.*-)?(?:mem|cpu|time)?(?:[\d.]+x|uncapped)(?:-aa)?-s\d+(?:-.*)?\]$"
 )
 """What the ids of trials look like; the controller of xdist sees nothing else of the items."""
+
+_NOT_PASSED = ("not passed", "F", ("NOT PASSED", {"yellow": True}))
 
 _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     "oom": ("oom", "O", ("OOM", {"red": True})),

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +40,15 @@ from pytest_infranoise.model.trial import TrialPlan
 from pytest_infranoise.plugin.handover import Handover, identity_of
 from pytest_infranoise.plugin.settings import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
+from pytest_infranoise.plugin.suite import classifier, collector, hook_agent, is_hook_agent
 from pytest_infranoise.policing import check_enforcement
+from pytest_infranoise.study.progress import DONE, NextAttempts, flat, nested
 from pytest_infranoise.trial import TrialContext
 
 if TYPE_CHECKING:
     from pytest_infranoise.backends.base import Backend
     from pytest_infranoise.statistics.sequential import Look
+    from pytest_infranoise.study.redact import Redactor
     from pytest_infranoise.tasks.discovery import TaskSet
 
 RUNTIME = pytest.StashKey["Runtime"]()
@@ -88,10 +92,16 @@ class Runtime:
         self.task_names: dict[Path, str] = {
             Path(folder): name for folder, name in self.handover.task_names.items()
         }
+        self.task_files: dict[Path, Path] = {
+            Path(folder): Path(path) for folder, path in self.handover.task_files.items()
+        }
+        self.left_out: dict[str, str] = dict(self.handover.left_out)
+        self.screened: list[dict[str, Any]] = []
         self.warnings: list[str] = []
         self.table = AllocationTable({})
         self.known_allocations: dict[str, dict[str, TrialAllocation]] = {}
         self.images: dict[str, PreparedImage] = dict(self.handover.images)
+        self.recorded: NextAttempts = flat(self.handover.recorded)
         self._places: dict[tuple[str, str, int], tuple[int, int]] = {}
 
     # --- the run, as the process that the user started resolves it ---
@@ -108,6 +118,7 @@ class Runtime:
             self.add_task(task)
             assert task.directory is not None
             self.task_names[task.directory] = task.name
+        self.task_files.update(found.files)
         self.warnings.extend(found.warnings)
 
     def resolve(self) -> None:
@@ -151,6 +162,9 @@ class Runtime:
             backend=self.backend.info.backend if self.tasks else self.handover.backend,
             task_names={str(folder): name for folder, name in self.task_names.items()},
             images=self.images,
+            task_files={str(folder): str(path) for folder, path in self.task_files.items()},
+            left_out=self.left_out,
+            recorded=nested(self.recorded),
         )
 
     # --- what a trial needs ---
@@ -185,7 +199,13 @@ class Runtime:
 
     @cached_property
     def agent(self) -> Agent:
-        """What works on task folders."""
+        """What works on task folders.
+
+        Raises:
+            UsageError: there is no such agent.
+        """
+        if is_hook_agent(self.settings.agent):
+            return hook_agent(self.config, self.settings.agent)
         return make_agent(self.settings.agent, self.settings.agent_files)
 
     @property
@@ -208,7 +228,7 @@ class Runtime:
     def order(self) -> TrialOrder:
         """The order of trials, the same in every process of the run."""
         ids = tuple(item.id for item in self.settings.sets)
-        return TrialOrder(self.handover.seed, ids, self.settings.order)
+        return TrialOrder(self.handover.seed, ids, self.settings.order, self.handover.extended_from)
 
     @cached_property
     def sets(self) -> dict[str, ParameterSet]:
@@ -227,6 +247,8 @@ class Runtime:
             owner=self.owner,
             admit=self.settings.admit,
             leftovers=self.settings.leftovers,
+            pass_threshold=self.settings.pass_threshold,
+            reclassify=classifier(self.config),
             enforcement=self.settings.enforcement,
             ceiling_bytes=ceiling_bytes(self.budget, self.backend.info.capacity),
             environment=self.passed_environment(),
@@ -255,6 +277,18 @@ class Runtime:
 
         return planned_looks(self.settings.samples)
 
+    @cached_property
+    def redactor(self) -> "Redactor":
+        """Removes the values of passed-through variables from whatever is shown or written."""
+        from pytest_infranoise.study.redact import Redactor
+
+        return Redactor(self.passed_environment())
+
+    @property
+    def studied_tasks(self) -> list[Task]:
+        """The known tasks that the study does not leave out."""
+        return [task for name, task in self.tasks.items() if name not in self.left_out]
+
     def add_task(self, task: Task) -> None:
         """Make a task known to this process."""
         self.tasks[task.name] = task
@@ -276,20 +310,41 @@ class Runtime:
         return self.images[task.name]
 
     def place(self, trials: Sequence[tuple[str, str, int]]) -> None:
-        """Number blocks and positions of the selected trials (task, parameter set, sample)."""
+        """Number blocks and positions of the selected trials (task, parameter set, sample).
+
+        Counted along are all trials of the known task folders and all that are on record, so that
+        a trial's numbers do not depend on how much of its study is selected here.
+        """
+        samples = range(1, self.settings.samples + 1)
+        design = product(self.task_names.values(), self.sets, samples)
+        trials = sorted({*trials, *design, *self.recorded}, key=lambda item: self.order.key(*item))
         blocks = sorted(
             {(task, sample) for task, _, sample in trials},
             key=lambda block: self.order.block_key(*block),
         )
         numbers = {block: number for number, block in enumerate(blocks)}
         self._places = {
-            trial: (numbers[trial[0], trial[2]], position)
-            for position, trial in enumerate(sorted(trials, key=lambda item: self.order.key(*item)))
+            trial: (numbers[trial[0], trial[2]], position) for position, trial in enumerate(trials)
         }
 
     def place_of(self, trial: tuple[str, str, int]) -> tuple[int, int]:
         """Return block and position of a selected trial; -1 where it is not known here."""
         return self._places.get(trial, (-1, -1))
+
+    def attempt_of(self, trial: tuple[str, str, int]) -> int:
+        """Return the number of a trial's next attempt."""
+        return self.recorded.get(trial, 1)
+
+    def is_wanted(self, trial: tuple[str, str, int]) -> bool:
+        """Whether a trial is to run in this session: in this shard, and not on record."""
+        shard, (block, _) = self.settings.shard, self.place_of(trial)
+        in_shard = shard is None or shard.holds(block)
+        return in_shard and self.attempt_of(trial) != DONE and trial[0] not in self.left_out
+
+    def go_on(self, recorded: NextAttempts, extended_from: Sequence[int]) -> None:
+        """Learn what is on record of a study that goes on, before anything is collected."""
+        self.recorded = recorded
+        self.handover = replace(self.handover, extended_from=tuple(extended_from))
 
     def plan(self, task: Task, parameter_set: str, sample: int) -> TrialPlan:
         """Return one trial's plan.
@@ -315,6 +370,7 @@ class Runtime:
             requested=given.requested,
             allocation=self.settings.enforcement.granted(given.effective),
             agent_timeout_seconds=agent_timeout(task, self.sets[parameter_set]),
+            attempt=self.attempt_of((task.name, parameter_set, sample)),
         )
 
     def sweep(self, owner: str | None = None) -> None:
@@ -334,7 +390,8 @@ class Runtime:
             default_memory_bytes=self.settings.default_memory_bytes,
             default_cpu_cores=self.settings.default_cpu_cores,
             host_environment=os.environ,
-            uses_solution=self.settings.agent == "oracle",
+            uses_solution=self.settings.agent == "oracle" or self.settings.screen_oracle,
+            ask=collector(self.config),
         )
 
     def passed_environment(self) -> dict[str, str]:
@@ -343,9 +400,14 @@ class Runtime:
         Raises:
             UsageError: one of them is not set.
         """
-        missing = [name for name in self.settings.agent_env if name not in os.environ]
-        if missing:
-            raise UsageError(f"--infra-agent-env={missing[0]}: this variable is not set here")
+        for name in self.settings.agent_env:
+            if "=" in name:
+                raise UsageError(
+                    f"--infra-agent-env={name.partition('=')[0]}=...: give the name alone; the value "
+                    "is taken from the environment"
+                )
+            if name not in os.environ:
+                raise UsageError(f"--infra-agent-env={name}: this variable is not set here")
         return {name: os.environ[name] for name in self.settings.agent_env}
 
     def _masked_paths(self) -> list[Path]:

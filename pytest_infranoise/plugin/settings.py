@@ -1,6 +1,7 @@
 """The options of a run, read and checked."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from pytest_infranoise.model.resources import (
     with_control,
 )
 from pytest_infranoise.model.task import Leftovers
+from pytest_infranoise.plugin.hookspecs import HOOK_AGENT
+from pytest_infranoise.plugin.notes import parse_notes
 from pytest_infranoise.plugin.options import SPECS, option_value, preset_of
+from pytest_infranoise.plugin.shards import Shard, parse_shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,12 @@ class Settings:
     agent_files: tuple[str, ...]
     agent_env: tuple[str, ...]
     leftovers: Leftovers
+    pass_threshold: float
+    screen_oracle: bool
     enforcement: Enforcement
     study_directory: Path | None
+    shard: Shard | None
+    disclosed: Mapping[str, str]
     memory_budget_bytes: int | None
     cpu_budget_cores: float | None
     admit: Admit
@@ -80,11 +88,15 @@ def read_settings(config: pytest.Config) -> Settings:
         order=_choice(config, "order"),
         seed=given("seed", _integer),
         backend=_choice(config, "backend"),
-        agent=option_value(config, "agent"),
+        agent=option_value(config, "agent") or _default_agent(config),
         agent_files=tuple(option_value(config, "agent-files")),
         agent_env=tuple(option_value(config, "agent-env")),
         leftovers=_choice(config, "leftovers"),
+        pass_threshold=given("pass-threshold", _reward),
+        screen_oracle=option_value(config, "screen-oracle"),
         enforcement=_enforcement(config),
+        shard=_shard(config, until_decided),
+        disclosed=parse_notes(option_value(config, "note"), where=_place(config, "note")),
         study_directory=(config.invocation_params.dir / study) if study else None,
         memory_budget_bytes=given("memory-budget", units.parse_size),
         cpu_budget_cores=given("cpu-budget", units.parse_cores),
@@ -105,6 +117,31 @@ def _place(config: pytest.Config, name: str) -> str:
     if getattr(config.option, spec.dest, None) is not None:
         return spec.flag
     return f"{config.inipath}: {spec.dest}"
+
+
+def _shard(config: pytest.Config, until_decided: bool) -> Shard | None:
+    """Return the part of the study to run here; every mistake about that is said here."""
+    text = option_value(config, "shard")
+    if option_value(config, "retry-infra-errors") and not option_value(config, "resume"):
+        raise UsageError(
+            f"{_place(config, 'retry-infra-errors')}: this goes with --infra-resume; a new study "
+            "has nothing to try again"
+        )
+    if text is None:
+        return None
+    place = _place(config, "shard")
+    shard = parse_shard(text, where=place)
+    if option_value(config, "seed") is None:
+        raise UsageError(
+            f"{place}: the shards of a study need one seed; give each of them the same "
+            "--infra-seed, for example the number of the CI run"
+        )
+    if until_decided:
+        raise UsageError(
+            f"{place} cannot be combined with {_place(config, 'until-decided')}: whether a study "
+            "is decided is seen in all of its trials; use --infra-samples"
+        )
+    return shard
 
 
 def _explicit(config: pytest.Config, name: str) -> tuple[Any, str] | None:
@@ -140,6 +177,21 @@ def _integer(text: str, *, where: str) -> int:
         return int(text)
     except ValueError:
         raise UsageError(f"{where}: {text!r} is not a whole number") from None
+
+
+def _reward(text: str, *, where: str) -> float:
+    try:
+        reward = float(text)
+    except ValueError:
+        reward = math.nan
+    if not (math.isfinite(reward) and reward > 0):
+        raise UsageError(f"{where}: {text!r} is no reward above 0; write for example 0.5")
+    return reward
+
+
+def _default_agent(config: pytest.Config) -> str:
+    """Return the conftest's own agent where there is one: whoever wrote it wants it used."""
+    return HOOK_AGENT if config.hook.pytest_infra_run_agent.get_hookimpls() else "oracle"
 
 
 def _positive_integer(text: str, *, where: str) -> int:

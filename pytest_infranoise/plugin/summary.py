@@ -70,7 +70,7 @@ def clamp_notes(runtime: Runtime) -> list[str]:
 def design_words(runtime: Runtime) -> list[str]:
     """Say in one line what this design can detect, before a single trial runs."""
     settings = runtime.settings
-    sets, tasks = len(settings.sets) - (settings.control is not None), len(runtime.tasks)
+    sets, tasks = len(settings.sets) - (settings.control is not None), len(runtime.studied_tasks)
     if sets < 2 or tasks < 2:
         return []
     from pytest_infranoise.analysis.planning import Design
@@ -82,7 +82,7 @@ def design_words(runtime: Runtime) -> list[str]:
 def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | None) -> None:
     """Print the study's summary; a failure in it is a line, never a lost session."""
     config = recorder.runtime.config
-    if not recorder.records:
+    if not recorder.all_records:
         if recorder.planned and not recorder.runtime.settings.dry_run:
             terminal.section("infrastructure noise")
             terminal.write_line("no trial ended, so there is nothing to compare")
@@ -99,9 +99,22 @@ def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | Non
         ]
     for line in lines:
         terminal.write_line(line.text, **_MARKUP[line.style])
+    for text in left_out_lines(recorder.runtime):
+        terminal.write_line(text, yellow=True)
     _print_problems(terminal, recorder.problems)
     if verbosity >= 0:
         terminal.write_line(exit_words(recorder, exit_status))
+
+
+def left_out_lines(runtime: Runtime) -> list[str]:
+    """Name the tasks that the oracle screen left out of the study, and why."""
+    if not runtime.left_out:
+        return []
+    known, out = len(runtime.screened), len(runtime.left_out)
+    return [
+        f"oracle screen: {out} of {known} task(s) left out of the study",
+        *(f"left out: {name}: {reason}" for name, reason in runtime.left_out.items()),
+    ]
 
 
 def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
@@ -110,9 +123,9 @@ def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
     from pytest_infranoise.study.looks import count_looks
 
     view = view_records(
-        recorder.records,
+        recorder.all_records,
         recorder.manifest,
-        planned=recorder.planned,
+        planned=recorder.manifest.get("planned_trials"),
         directory=recorder.shown_directory,
         unplanned_looks=0 if recorder.directory is None else count_looks(recorder.directory),
     )
@@ -129,6 +142,8 @@ def _print_problems(terminal: Any, problems: Sequence[str]) -> None:
 
 def exit_words(recorder: StudyRecorder, exit_status: int | None) -> str:
     """Explain the exit code in words and name the other choice."""
+    if not recorder.records and exit_status == pytest.ExitCode.OK:
+        return "exit code 0: every trial was on record already, so nothing was left to run"
     not_passed = sum(record["outcome"] != "passed" for record in recorder.records)
     if exit_status == pytest.ExitCode.INTERRUPTED:
         return "exit code 2: the session was stopped before every trial ran"

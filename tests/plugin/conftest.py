@@ -30,3 +30,10 @@ def one_bench(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> Benc
 def plain_bench(pytester: pytest.Pytester) -> Bench:
     """A benchmark for tests in which nothing is run."""
     return Bench(pytester, "auto")
+
+
+@pytest.fixture
+def local_bench(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> Bench:
+    """A benchmark on the engine that starts fastest, for what takes many runs."""
+    request.getfixturevalue("local_backend")
+    return Bench(pytester, "local")
