@@ -1,8 +1,8 @@
 """Task directories in the Harbor / Terminal-Bench 2 format, read into `Task`.
 
 `read_task` is the whole interface. The parts it is made of: `schema` (shape of `task.toml`),
-`resources` (memory and CPU), `templates` (environment values), `unsupported` (what is refused) and
-`digest`.
+`resources` (memory, CPU and disk), `steps` (steps and healthchecks), `instruction`, `templates`
+(environment values), `unsupported` (what is refused) and `digest`.
 """
 
 import re
@@ -13,16 +13,20 @@ from pathlib import Path
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import ImageSource, Task
 from pytest_infranoise.tasks.digest import directory_digest
+from pytest_infranoise.tasks.instruction import read_instruction
 from pytest_infranoise.tasks.place import Place, display_path
-from pytest_infranoise.tasks.resources import ResourceDefaults, resource_spec
+from pytest_infranoise.tasks.resources import (
+    ResourceDefaults,
+    declared_storage,
+    resource_spec,
+)
 from pytest_infranoise.tasks.schema import NEWEST_SCHEMA, TaskFile, load
+from pytest_infranoise.tasks.steps import read_healthcheck, read_steps
 from pytest_infranoise.tasks.templates import resolve
 from pytest_infranoise.tasks.unsupported import effective_network, refuse_unsupported
 from pytest_infranoise.units import parse_seconds
 
 TASK_FILE = "task.toml"
-
-_CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ def read_task(
         defaults=ResourceDefaults(default_memory_bytes, default_cpu_cores),
         place=place,
     )
+    steps = read_steps(file, directory, place, host_environment)
     solution = directory / "solution"
     solution_env = file.solution.env if uses_solution else {}
     agent_timeout = file.agent.timeout_sec
@@ -81,9 +86,9 @@ def read_task(
         spec=spec,
         image=_image(file, directory, place),
         directory=directory,
-        instruction=_instruction(directory),
+        instruction=steps[0].instruction if steps else read_instruction(directory),
         solution=solution if (solution / "solve.sh").is_file() else None,
-        tests=_tests(directory),
+        tests=steps[0].tests[-1] if steps else _tests(directory),
         agent_timeout_seconds=(
             None if agent_timeout is None else _seconds(agent_timeout, place, "agent")
         ),
@@ -104,6 +109,12 @@ def read_task(
         leftovers=file.metadata.infranoise.leftovers,
         network=effective_network(file) == "public",
         notes=notes,
+        storage_bytes=declared_storage(file.environment, place),
+        healthcheck=read_healthcheck(
+            file.environment.healthcheck, place, "environment", "healthcheck"
+        ),
+        steps=steps,
+        reward_strategy=file.multi_step_reward_strategy or "mean",
     )
     return TaskReading(task, tuple(_warnings(file, schema, directory)))
 
@@ -130,10 +141,10 @@ def _schema_version(file: TaskFile, place: Place) -> tuple[int, int]:
 
 def _check_network(file: TaskFile, place: Place) -> None:
     environment = file.environment
-    for table in ("environment", "agent", "verifier"):
-        if getattr(file, table).allowed_hosts is not None:
+    for key, hosts in _allowed_hosts(file):
+        if hosts is not None:
             raise UsageError(
-                f"{place.key(table, 'allowed_hosts')}: only valid with network_mode = "
+                f"{place.key(*key, 'allowed_hosts')}: only valid with network_mode = "
                 "'allowlist'; remove it"
             )
     mode, internet = environment.network_mode, environment.allow_internet
@@ -142,6 +153,14 @@ def _check_network(file: TaskFile, place: Place) -> None:
             f"{place.key('environment', 'network_mode')}: {mode!r} disagrees with "
             f"allow_internet = {str(internet).lower()}; keep one of the two"
         )
+
+
+def _allowed_hosts(file: TaskFile) -> Iterator[tuple[tuple[str | int, ...], list[str] | None]]:
+    for table in ("environment", "agent", "verifier"):
+        yield (table,), getattr(file, table).allowed_hosts
+    for number, step in enumerate(file.steps):
+        yield ("steps", number, "agent"), step.agent.allowed_hosts
+        yield ("steps", number, "verifier"), step.verifier.allowed_hosts
 
 
 def _image(file: TaskFile, directory: Path, place: Place) -> ImageSource:
@@ -158,25 +177,6 @@ def _image(file: TaskFile, directory: Path, place: Place) -> ImageSource:
             "[environment] docker_image"
         )
     return ImageSource(name, context if has_dockerfile else None)
-
-
-def _instruction(directory: Path) -> str:
-    """Return what the agent is told, without the canary lines that mark benchmark data."""
-    path = directory / "instruction.md"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except FileNotFoundError:
-        raise UsageError(
-            f"{display_path(path)}: missing; a task needs an instruction for the agent"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{display_path(path)}: cannot be read: {error}") from None
-    start = 0
-    while start < len(lines) and _CANARY.fullmatch(lines[start].strip()):
-        start += 1
-    while start < len(lines) and not lines[start].strip():
-        start += 1
-    return "".join(lines[start:])
 
 
 def _tests(directory: Path) -> Path:
@@ -212,7 +212,7 @@ def _warnings(file: TaskFile, schema: tuple[int, int], directory: Path) -> Itera
         yield f"schema_version 1.{schema[1]} is newer than {newest}, read as {newest}"
     if file.environment.storage is not None or file.environment.storage_mb is not None:
         yield "[environment] storage: disk space is not limited"
-    if file.artifacts:
+    if file.artifacts or any(step.artifacts for step in file.steps):
         yield "artifacts: not collected"
     for folder in ("tests", "solution"):
         if (directory / folder / ".harborignore").is_file():

@@ -33,6 +33,8 @@ def key_name(parts: Sequence[str | int]) -> str:
     """Return `[table] key.key` for a path of keys; a single part stands at the top level."""
     if len(parts) < 2:
         return ".".join(str(part) for part in parts)
+    if parts[0] == "steps" and isinstance(parts[1], int):
+        return f"[[steps]] #{parts[1] + 1} " + ".".join(str(part) for part in parts[2:])
     table = 2 if parts[0] == "metadata" and len(parts) > 2 else 1
     tables = ".".join(str(part) for part in parts[:table])
     return f"[{tables}] " + ".".join(str(part) for part in parts[table:])

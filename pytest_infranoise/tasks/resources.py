@@ -93,17 +93,35 @@ def _memory(
     return guarantee, limit
 
 
+def declared_storage(environment: EnvironmentTable, place: Place) -> int | None:
+    """Return the disk space that a task declares, in bytes; None where it declares none.
+
+    Raises:
+        UsageError: it is malformed, or its two spellings disagree.
+    """
+    size = environment.storage
+    if size is not None:
+        size = parse_size(size, where=place.key("environment", "storage"))
+    return _in_megabytes(environment, "storage", size, place)
+
+
 def _declared_memory(environment: EnvironmentTable, place: Place) -> int | None:
     size = _size_or_none(environment.memory, place, "environment", "memory")
-    if environment.memory_mb is None:
+    return _in_megabytes(environment, "memory", size, place)
+
+
+def _in_megabytes(
+    environment: EnvironmentTable, name: str, size: int | None, place: Place
+) -> int | None:
+    """Return a size with its other spelling, a whole number of MB, taken into account."""
+    megabytes, where = getattr(environment, f"{name}_mb"), place.key("environment", f"{name}_mb")
+    if megabytes is None:
         return size
-    where = place.key("environment", "memory_mb")
-    megabytes = environment.memory_mb
     if isinstance(megabytes, bool) or not isinstance(megabytes, int) or megabytes <= 0:
         raise UsageError(f"{where}: {megabytes!r} is not a whole number of MB; write 2048")
     if size is not None and size != megabytes * MIB:
         raise UsageError(
-            f"{where}: {megabytes} disagrees with memory = {environment.memory!r} "
+            f"{where}: {megabytes} disagrees with {name} = {getattr(environment, name)!r} "
             f"({format_size(size)}); keep one of the two"
         )
     return megabytes * MIB

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_infranoise.errors import UsageError
-from pytest_infranoise.model.task import Leftovers
+from pytest_infranoise.model.task import Leftovers, RewardStrategy
 from pytest_infranoise.tasks.place import Place, key_name
 
 NEWEST_SCHEMA = (1, 4)
@@ -26,6 +26,17 @@ class Table(BaseModel):
     """A TOML table; keys that it does not declare are kept, to be warned about."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+class HealthcheckTable(Table):
+    """`[environment.healthcheck]`, and that of a step."""
+
+    command: str | None = None
+    interval_sec: Any = 5.0
+    timeout_sec: Any = 30.0
+    start_period_sec: Any = 0.0
+    start_interval_sec: Any = 5.0
+    retries: int = 3
 
 
 class EnvironmentTable(Table):
@@ -45,7 +56,7 @@ class EnvironmentTable(Table):
     mcp_servers: list[Any] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
     skills_dir: str | None = None
-    healthcheck: Any = None
+    healthcheck: HealthcheckTable | None = None
     workdir: str | None = None
     network_mode: NetworkMode | None = None
     allowed_hosts: list[str] | None = None
@@ -78,6 +89,17 @@ class SolutionTable(Table):
     """`[solution]`."""
 
     env: dict[str, str] = Field(default_factory=dict)
+
+
+class StepTable(Table):
+    """One of `[[steps]]`."""
+
+    name: str
+    agent: AgentTable = Field(default_factory=AgentTable)
+    verifier: VerifierTable = Field(default_factory=VerifierTable)
+    min_reward: Any = None
+    healthcheck: HealthcheckTable | None = None
+    artifacts: list[Any] = Field(default_factory=list)
 
 
 class InfranoiseTable(Table):
@@ -113,16 +135,26 @@ class TaskFile(Table):
     environment: EnvironmentTable = Field(default_factory=EnvironmentTable)
     solution: SolutionTable = Field(default_factory=SolutionTable)
     source: str | None = None
-    multi_step_reward_strategy: str | None = None
-    steps: list[Any] = Field(default_factory=list)
+    multi_step_reward_strategy: RewardStrategy | None = None
+    steps: list[StepTable] = Field(default_factory=list)
     artifacts: list[Any] = Field(default_factory=list)
 
     def unknown_keys(self) -> Iterator[str]:
         """Yield the name of every key that no schema version knows."""
         yield from self.model_extra or ()
-        for name in ("agent", "verifier", "environment", "solution"):
-            for key in getattr(self, name).model_extra or ():
-                yield key_name((name, key))
+        tables: dict[tuple[str | int, ...], Table | None] = {
+            (name,): getattr(self, name)
+            for name in ("agent", "verifier", "environment", "solution")
+        }
+        tables["environment", "healthcheck"] = self.environment.healthcheck
+        for number, step in enumerate(self.steps):
+            parts = {"agent": step.agent, "verifier": step.verifier}
+            tables["steps", number] = step
+            tables |= {("steps", number, name): part for name, part in parts.items()}
+            tables["steps", number, "healthcheck"] = step.healthcheck
+        for place, table in tables.items():
+            for key in (table.model_extra if table is not None else None) or ():
+                yield key_name((*place, key))
 
 
 def load(path: Path, place: Place) -> TaskFile:
@@ -173,8 +205,12 @@ def _one_line(error: ValidationError, place: Place) -> str:
 
 
 def _key_of(location: tuple[str | int, ...]) -> str:
-    in_union = len(location) == 3 and location[1] == "user"
-    return key_name(location[:2] if in_union else location)
+    return key_name(location[:-1] if _is_user(location) else location)
+
+
+def _is_user(location: tuple[str | int, ...]) -> bool:
+    """Whether a problem is with a member of the union that a user is."""
+    return location[-2:-1] == ("user",) and location[-1] in ("str", "int")
 
 
 def _explain(problem: Any) -> str:
@@ -184,7 +220,7 @@ def _explain(problem: Any) -> str:
         return f"unknown key; this table knows {known}"
     if kind == "literal_error":
         return f"must be {problem['ctx']['expected']}, not {_short(value)}"
-    if len(location) == 3 and location[1] == "user":
+    if _is_user(location):
         return f"must be a user's name or number, not {_short(value)}"
     message = problem["msg"]
     expected = _EXPECTED.get(kind, message[:1].lower() + message[1:])

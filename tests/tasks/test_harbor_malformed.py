@@ -14,6 +14,8 @@ from pytest_infranoise.tasks.place import Place
 from pytest_infranoise.tasks.schema import TaskFile, validate
 
 BAND = f"{MEMORY}[metadata.infranoise]\n"
+HEALTH = f"{MEMORY}[environment.healthcheck]\n"
+STEP = f"{MEMORY}[[steps]]\nname = 'one'\n"
 
 
 def error_of(directory: Path) -> str:
@@ -25,6 +27,8 @@ def error_of(directory: Path) -> str:
     assert "http" not in message
     return message
 
+
+ONE_STEP = {"steps/one/instruction.md": "One.\n"}
 
 WRONG_VALUES = [
     ("[environment]\nmemory = '2Q'", "[environment] memory", "not a size"),
@@ -94,6 +98,37 @@ WRONG_VALUES = [
     ("agent = 'oracle'", "agent", "must be a table"),
     ("task = 'name'", "task", "must be a table"),
     ("steps = 'one'", "steps", "must be a list"),
+    (f"{MEMORY}storage = '10Q'", "[environment] storage", "not a size"),
+    (f"{MEMORY}storage_mb = '10'", "[environment] storage_mb", "whole number of MB"),
+    (f"{MEMORY}storage = '10G'\nstorage_mb = 10000", "[environment] storage_mb", "disagrees"),
+    (f"{MEMORY}healthcheck = 'true'", "[environment] healthcheck", "must be a table"),
+    (f"{MEMORY}healthcheck = {{}}", "[environment] healthcheck.command", "missing"),
+    (f"{HEALTH}command = ' '", "[environment] healthcheck.command", "missing"),
+    (f"{HEALTH}command = 3", "[environment] healthcheck.command", "must be a string"),
+    (f"{HEALTH}command = 'x'\nretries = 0", "[environment] healthcheck.retries", "less than 1"),
+    (f"{HEALTH}command = 'x'\nretries = 1.5", "[environment] healthcheck.retries", "whole number"),
+    (f"{HEALTH}command = 'x'\ntimeout_sec = 0", "[environment] healthcheck.timeout_sec", "seconds"),
+    (f"{HEALTH}command = 'x'\ninterval_sec = -1", "[environment] healthcheck.interval_sec", "of s"),
+    (
+        f"{HEALTH}command = 'x'\nstart_period_sec = false",
+        "[environment] healthcheck.start_period_sec",
+        "seconds",
+    ),
+    (f"{MEMORY}[[steps]]", "[[steps]] #1 name", "field required"),
+    (f"{MEMORY}[[steps]]\nname = ''", "[[steps]] #1 name", "cannot be a folder's name"),
+    (f"{MEMORY}[[steps]]\nname = '../x'", "[[steps]] #1 name", "cannot be a folder's name"),
+    (f"{MEMORY}[[steps]]\nname = 'x.'", "[[steps]] #1 name", "cannot be a folder's name"),
+    (f"{STEP}[[steps]]\nname = 'ONE'", "[[steps]] #2 name", "is step #1 already"),
+    (f"{STEP}min_reward = 'high'", "[[steps]] #1 min_reward", "not a number"),
+    (f"{STEP}min_reward = true", "[[steps]] #1 min_reward", "not a number"),
+    (f"{STEP}min_reward = {{ a = nan }}", "[[steps]] #1 min_reward", "not a number"),
+    (f"{STEP}agent.user = 1.5", "[[steps]] #1 agent.user", "name or number"),
+    (f"{STEP}agent.timeout_sec = 'soon'", "[[steps]] #1 agent.timeout_sec", "number of seconds"),
+    (f"{STEP}verifier.timeout_sec = 0", "[[steps]] #1 verifier.timeout_sec", "number of seconds"),
+    (f"{STEP}verifier.env = {{ K = '${{NOPE}}' }}", "[verifier] env.K", "NOPE is not set"),
+    (f"{STEP}agent.allowed_hosts = ['a']", "[[steps]] #1 agent.allowed_hosts", "only valid with"),
+    (f"{STEP}healthcheck = {{}}", "[[steps]] #1 healthcheck.command", "missing"),
+    ("multi_step_reward_strategy = 'best'", "multi_step_reward_strategy", "'mean' or 'final'"),
     ("version = 1.0", "version", "must be a string"),
     (f"version = '2.0'\n{MEMORY}", "version", "1.0 to 1.4"),
     (f"schema_version = 'one'\n{MEMORY}", "schema_version", "1.0 to 1.4"),
@@ -103,7 +138,7 @@ WRONG_VALUES = [
 
 @pytest.mark.parametrize(("toml", "key", "text"), WRONG_VALUES)
 def test_a_wrong_value(make_task: TaskMaker, toml: str, key: str, text: str) -> None:
-    message = error_of(make_task(toml))
+    message = error_of(make_task(toml, files=ONE_STEP))
     assert message.startswith(f"spike/task.toml: {key}: ")
     assert text in message
 
@@ -162,15 +197,9 @@ def test_a_missing_file(make_task: TaskMaker, missing: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("toml", "place"),
     [
-        (f"{MEMORY}[[steps]]\nname = 'one'", "task.toml: steps"),
         (f"{MEMORY}os = 'windows'", "task.toml: [environment] os"),
         (f"{MEMORY}gpus = 1", "task.toml: [environment] gpus"),
         (f"{MEMORY}tpu = {{ type = 'v6e' }}", "task.toml: [environment] tpu"),
-        (f"{MEMORY}healthcheck = {{}}", "task.toml: [environment] healthcheck"),
-        (
-            f"{MEMORY}[environment.healthcheck]\ncommand = 'true'",
-            "task.toml: [environment] healthcheck",
-        ),
         (
             f"{MEMORY}[[environment.mcp_servers]]\nname = 'x'",
             "task.toml: [environment] mcp_servers",
@@ -192,6 +221,26 @@ def test_a_missing_file(make_task: TaskMaker, missing: str, text: str) -> None:
         ),
         (f"{MEMORY}[verifier.environment]\ncpus = 1", "task.toml: [verifier] environment"),
         (f"{MEMORY}[[verifier.collect]]\ncommand = 'x'", "task.toml: [verifier] collect"),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.environment_mode = 'separate'",
+            "task.toml: [[steps]] #1 verifier.environment_mode",
+        ),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.environment.cpus = 1",
+            "task.toml: [[steps]] #1 verifier.environment",
+        ),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\n[[steps.verifier.collect]]\ncommand = 'x'",
+            "task.toml: [[steps]] #1 verifier.collect",
+        ),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\nagent.network_mode = 'no-network'",
+            "task.toml: [[steps]] #1 agent.network_mode",
+        ),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.network_mode = 'allowlist'",
+            "task.toml: [[steps]] #1 verifier.network_mode",
+        ),
     ],
 )
 def test_what_is_not_built_is_refused_by_name(make_task: TaskMaker, toml: str, place: str) -> None:
