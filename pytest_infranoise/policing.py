@@ -244,6 +244,12 @@ class PolicedSandbox:
         if self.has_ended:
             raise SandboxError(Cause.SANDBOX_LOST, POLICY_ENDED)
 
+    def take_victim(self) -> Victim | None:
+        """Return who was killed since this was last asked."""
+        with self._change:
+            victim, self.victim = self.victim, None
+        return victim
+
     def kill_all(self) -> None:
         """Kill every process in the sandbox but its holder."""
         self._inner.kill_all()

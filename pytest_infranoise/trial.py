@@ -234,6 +234,11 @@ class LiveTrial:
         return self._sandbox is not None and not failed
 
     @property
+    def was_ended(self) -> bool:
+        """Whether a kill has ended the trial under the oom policy `container`."""
+        return self._police is not None and self._police.has_ended
+
+    @property
     def last_counters(self) -> Counters:
         """The last reading of the sandbox's counters."""
         return self._last
@@ -293,9 +298,9 @@ class LiveTrial:
         run.close()
         self._last = run.after = self._read_counters(run)
         if self._police is not None:
-            run.victim = self._police.victim
+            run.victim = self._police.take_victim()
             if self._police.has_ended:
-                run.end_by_policy(self._police.victim)
+                run.end_by_policy(run.victim)
         self._phases.append(run)
 
     def record(self, classification: Classification | None = None) -> TrialRecord:

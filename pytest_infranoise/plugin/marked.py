@@ -11,12 +11,13 @@ import pytest
 
 from pytest_infranoise.admission import AdmissionStoppedError
 from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
-from pytest_infranoise.model.outcome import Phase, Verdict
+from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
 from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
+from pytest_infranoise.policing import POLICY_ENDED
 from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
 from pytest_infranoise.trial import LiveTrial
 
@@ -134,6 +135,8 @@ def run_body(item: pytest.Item) -> Generator[None, object, object]:
                 error = raised
             if sandbox.last_step is not None:
                 phase.finish(sandbox.last_step)
+            if trial.was_ended and error is None:  # whatever the test made of it
+                error = SandboxError(Cause.SANDBOX_LOST, POLICY_ENDED)
             if isinstance(error, SandboxError):
                 raise error
             trial.sandbox.kill_all()

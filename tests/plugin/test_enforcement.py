@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, hog
+from bench import BUSYBOX, Bench, hog
 
 from pytest_infranoise.model.enforcement import PRESETS, THREAD_VARIABLES
 
@@ -81,6 +81,28 @@ def test_the_container_policy_ends_trials_and_is_recorded(bench: Bench) -> None:
     entry = manifest(bench)["enforcement"]
     assert entry["oom_policy"] == "container"
     assert entry["words"] == "hard limit, oom policy container"
+
+
+def test_a_marked_test_cannot_pass_once_a_kill_has_ended_its_trial(bench: Bench) -> None:
+    bench.pytester.makepyfile(
+        test_marked=f"""
+        import pytest
+
+        @pytest.mark.infra(memory="32M", image="{BUSYBOX}")
+        def test_it(infra_sandbox):
+            infra_sandbox.exec("({hog(64)}); exit 0")
+        """
+    )
+    result = bench.pytester.runpytest_subprocess(
+        "test_marked.py",
+        f"--infra-backend={bench.engine}",
+        "--infra-multipliers=1,4",
+        "--infra-oom-policy=container",
+        timeout=120,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = {record["parameter_set"]: record["outcome"] for record in bench.records()}
+    assert outcomes == {"1x": "oom", "4x": "passed"}
 
 
 def test_lenient_limits_let_a_short_overrun_pass(bench: Bench) -> None:
