@@ -98,13 +98,13 @@ class Notebook:
     """Stands for the recorder: what a look reads, and what it notes."""
 
     def __init__(self) -> None:
-        self.records: list[dict[str, Any]] = []
+        self.all_records: list[dict[str, Any]] = []
         self.manifest: dict[str, Any] = {}
         self.problems: list[str] = []
         self.decided_at: list[int] = []
 
     def take(self, report: Any) -> None:
-        self.records.append({})
+        self.all_records.append({})
 
     def decide(self, look: Look) -> None:
         self.decided_at.append(look.number)
