@@ -41,6 +41,8 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "report": Command("report", "print what a study shows: table, contrasts, verdict"),
+    "compare": Command("compare", "is the lead of one entry larger than the noise?"),
+    "export": Command("export", "write a study's trials or its disclosure card as files"),
     "merge": Command("merge", "put the shards of a study together"),
     "plan": Command("plan", "how many samples a question needs, and what they cost"),
     "import": Command("importing", "make a study of somebody else's counts"),

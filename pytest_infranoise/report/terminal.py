@@ -8,6 +8,7 @@ from pytest_infranoise.analysis.figures import bare_p, percent, plural, points
 from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.model.enforcement import enforcement_words
 from pytest_infranoise.model.outcome import Outcome
+from pytest_infranoise.report.card import card_lines
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.statistics.intervals import Interval
@@ -31,6 +32,7 @@ def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
     ]
     if verbosity > 0:
         lines += _task_table(view)
+        lines += card_lines(view)
     if verbosity >= 0 and view.directory is not None:
         lines.append(Line(f"study: {view.directory}"))
     return lines

@@ -16,6 +16,7 @@ from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
 from pytest_infranoise.statistics.sequential import Look
 from pytest_infranoise.study.looks import count_looks
+from pytest_infranoise.study.sessions import accepted_changes
 from pytest_infranoise.study.store import Manifest, Study, table_of
 
 REFERENCE_AGENTS = ("oracle", "nop")
@@ -106,7 +107,8 @@ def _view(
     own = Manifest(manifest).baseline
     chosen = own if baseline is None else baseline
     settings = analysis_settings(manifest, choices, baseline=chosen)
-    notes: list[str] = []
+    changed = accepted_changes(manifest)
+    notes = [f"the study went on although it had changed: {'; '.join(changed)}"] if changed else []
     if settings.control is not None and chosen != own:
         # Nothing is known of noise around another set, and a repeated rung would bend the ladder.
         if settings.control in table.parameter_sets:

@@ -171,7 +171,8 @@ def _place(record: Mapping[str, Any]) -> tuple[Any, ...]:
 def _manifest(studies: Sequence[Study], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the manifest of the whole; one part alone stays what it is."""
     if len(parts) == 1:
-        return dict(max((study.manifest.data for study in studies), key=_age))
+        newest = max(studies, key=lambda study: _age(study.manifest.data))
+        return dict(newest.manifest.data)
     all_parts = list(parts.values())
     apart = {*_OF_A_PART, "tasks", "disclosed", "shards", "parts"}
     common = _agreed(

@@ -1,0 +1,446 @@
+"""Two studies, cards or published scores held side by side: configurations first, then the lead."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pytest_infranoise.analysis.entries import (
+    SCEPTICAL_BELOW,
+    EntryComparison,
+    PublishedComparison,
+    compare_entries,
+    compare_published,
+    interaction,
+)
+from pytest_infranoise.analysis.figures import plural, points, span
+from pytest_infranoise.analysis.results import DeclaredBand
+from pytest_infranoise.analysis.settings import AnalysisSettings
+from pytest_infranoise.analysis.words_plan import entry_lines, interaction_line, published_lines
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.report.model import Column, Line, one_line, table_lines
+from pytest_infranoise.report.view import StudyView
+from pytest_infranoise.statistics.intervals import Interval
+from pytest_infranoise.statistics.paired import Paired
+from pytest_infranoise.study.configuration import (
+    Difference,
+    Weight,
+    differences,
+    field_differences,
+    unknown_fields,
+)
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """How far infrastructure moved the score of one study, between two of its sets."""
+
+    source: str
+    floor: str
+    ceiling: str
+    difference: float
+    ci95: Interval | None
+
+    def words(self) -> str:
+        """Return the band in a line."""
+        interval = "" if self.ci95 is None else f" (95% CI {span(self.ci95)})"
+        return (
+            f"infrastructure band of {self.source}: {points(self.difference)} points from "
+            f"{self.floor} to {self.ceiling}{interval}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """The lift of B minus the lift of A, between two pairs of sets."""
+
+    from_sets: Pair
+    to_sets: Pair
+    result: Paired
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Two scores of which no trials are known: published figures, or cards."""
+
+    set_a: str | None
+    set_b: str | None
+    n_tasks: int
+    samples: int
+    result: PublishedComparison
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """What `infranoise compare` says.
+
+    `differences` are those of the configurations; `entries` paired comparisons, one per pair of
+    sets, `scores` unpaired ones; `band` is the one that the lead is held against.
+    """
+
+    names: Pair
+    differences: tuple[Difference, ...]
+    entries: tuple[EntryComparison, ...] = ()
+    scores: tuple[Scores, ...] = ()
+    bands: tuple[Band, ...] = ()
+    band: Band | None = None
+    interactions: tuple[Interaction, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def incomparable(self) -> tuple[Difference, ...]:
+        """What makes the two incomparable."""
+        return tuple(item for item in self.differences if item.weight is Weight.INCOMPARABLE)
+
+
+def compare_views(
+    a: StudyView,
+    b: StudyView,
+    names: Pair,
+    *,
+    pairs: Sequence[Pair] = (),
+    band_from: tuple[str, StudyView] | None = None,
+) -> ComparisonReport:
+    """Compare two studies, paired by task.
+
+    Args:
+        a: One study.
+        b: The other, whose lead is looked at.
+        names: How the lines call them.
+        pairs: A set of `a` and the set of `b` to hold against it; none for those of one name.
+        band_from: Name and view of the study whose declared band counts; None takes the larger
+            of the two studies' own.
+
+    Raises:
+        UsageError: no pair of sets, a set that does not exist, or a study without a band.
+    """
+    chosen = list(pairs) or _common_pairs(a, b)
+    settings = AnalysisSettings(
+        fit_only=a.analysis.settings.fit_only or b.analysis.settings.fit_only
+    )
+    found = differences(a.manifest, b.manifest, chosen)
+    bands = [
+        band for name, view in zip(names, (a, b), strict=True) if (band := band_of(name, view))
+    ]
+    band = max(bands, key=lambda item: abs(item.difference), default=None)
+    if band_from is not None:
+        band = required_band(*band_from)
+        bands.append(band)
+    size = None if band is None else abs(band.difference)
+    entries = compare_entries(a.table, b.table, chosen, band=size, settings=settings)
+    return ComparisonReport(
+        names=names,
+        differences=tuple(found),
+        entries=tuple(_with_doubt(item, found) for item in entries),
+        bands=tuple(bands),
+        band=band,
+        interactions=tuple(_interactions(a, b, chosen, settings)),
+        notes=_notes(a, b),
+    )
+
+
+def compare_cards(
+    a: Mapping[str, Any], b: Mapping[str, Any], names: Pair, *, band: Band | None = None
+) -> ComparisonReport:
+    """Compare two disclosure cards, unpaired: of the tasks they know no more than the number.
+
+    Raises:
+        UsageError: they have no parameter set with a score in common.
+    """
+    sets_a, sets_b = ({item["id"]: item for item in card["parameter_sets"]} for card in (a, b))
+    common = [name for name in sets_a if name in sets_b]
+    found = [*_card_differences(a, b, common)]
+    bands = [
+        item for name, card in zip(names, (a, b), strict=True) if (item := _card_band(name, card))
+    ]
+    band = band or max(bands, key=lambda item: abs(item.difference), default=None)
+    scored = [
+        name for name in common if None not in (sets_a[name]["success"], sets_b[name]["success"])
+    ]
+    if not scored:
+        raise UsageError(
+            f"compare: no parameter set with a score in both; {names[0]} has "
+            f"{', '.join(sets_a) or 'none'}, {names[1]} {', '.join(sets_b) or 'none'}"
+        )
+    n_tasks = min(int(card["tasks"]["number"]) for card in (a, b))
+    samples = max(1, min(int(card["samples"][0]) for card in (a, b)))
+    scores = []
+    for name in scored:
+        result = compare_published(
+            sets_a[name]["success"],
+            sets_b[name]["success"],
+            n_tasks=n_tasks,
+            samples=samples,
+            band=None if band is None else abs(band.difference),
+        )
+        scores.append(Scores(name, name, n_tasks, samples, _doubted(result, found)))
+    return ComparisonReport(names, tuple(found), (), tuple(scores), tuple(bands), band)
+
+
+def compare_scores(
+    scores: tuple[float, float], *, n_tasks: int, samples: int, band: Band | None = None
+) -> ComparisonReport:
+    """Compare two published percentages, as proportions; of their configurations nothing is known.
+
+    Raises:
+        UsageError: a score outside 0 to 1, or no task or sample.
+    """
+    size = None if band is None else abs(band.difference)
+    result = compare_published(*scores, n_tasks=n_tasks, samples=samples, band=size)
+    found = unknown_fields()
+    row = Scores(None, None, n_tasks, samples, _doubted(result, found))
+    bands = () if band is None else (band,)
+    return ComparisonReport(("A", "B"), tuple(found), (), (row,), bands, band)
+
+
+def band_of(name: str, view: StudyView) -> Band | None:
+    """Return a study's declared band; None where there is none, or none of an agent's score."""
+    declared = view.analysis.noise_band.declared
+    if declared is None or view.analysis.settings.fit_only:
+        return None
+    return _band(name, declared)
+
+
+def required_band(name: str, view: StudyView) -> Band:
+    """Return a study's declared band.
+
+    Raises:
+        UsageError: it has none.
+    """
+    band = band_of(name, view)
+    if band is None:
+        why = (
+            "its agent is a reference solution, which has no score"
+            if view.analysis.settings.fit_only
+            else "it needs the baseline and a larger finite multiplier on the same tasks"
+        )
+        raise UsageError(f"--band-from: {name} has no infrastructure band: {why}")
+    return band
+
+
+def _band(name: str, declared: DeclaredBand) -> Band | None:
+    contrast = declared.contrast
+    if contrast.difference is None or not math.isfinite(contrast.difference):
+        return None
+    return Band(name, declared.floor, declared.ceiling, contrast.difference, contrast.ci95)
+
+
+def _card_band(name: str, card: Mapping[str, Any]) -> Band | None:
+    band = card.get("noise_band")
+    if not isinstance(band, Mapping):
+        return None
+    interval = band.get("ci95")
+    return Band(
+        name,
+        str(band["floor"]),
+        str(band["ceiling"]),
+        float(band["difference"]),
+        None if interval is None else (float(interval[0]), float(interval[1])),
+    )
+
+
+def _common_pairs(a: StudyView, b: StudyView) -> list[Pair]:
+    """Return the sets of one name; a control repeats another set and is no entry."""
+    controls = {view.analysis.settings.control for view in (a, b)}
+    theirs = set(b.table.parameter_sets)
+    common = [name for name in a.table.parameter_sets if name in theirs and name not in controls]
+    if not common:
+        raise UsageError(
+            f"compare: no parameter set in common: {', '.join(a.table.parameter_sets) or 'none'} "
+            f"and {', '.join(b.table.parameter_sets) or 'none'}; name pairs with --pair A:B"
+        )
+    return [(name, name) for name in common]
+
+
+def _interactions(
+    a: StudyView, b: StudyView, pairs: Sequence[Pair], settings: AnalysisSettings
+) -> list[Interaction]:
+    """Return how far the lead depends on the set: over the declared band, and to its extremes."""
+    partner, bands = dict(pairs), a.analysis.noise_band
+    found: dict[Pair, Interaction] = {}
+    for band in (bands.declared, bands.extremes):
+        if band is None or not {band.floor, band.ceiling} <= partner.keys():
+            continue
+        from_sets = (band.floor, partner[band.floor])
+        to_sets = (band.ceiling, partner[band.ceiling])
+        result = interaction(
+            a.table, b.table, from_sets=from_sets, to_sets=to_sets, settings=settings
+        )
+        if result is not None:
+            found.setdefault((band.floor, band.ceiling), Interaction(from_sets, to_sets, result))
+    return list(found.values())
+
+
+def _notes(a: StudyView, b: StudyView) -> tuple[str, ...]:
+    notes = []
+    if any(view.is_growing for view in (a, b)):
+        notes.append(
+            "a study has not ended: figures so far; p-values of repeated looks are nominal"
+        )
+    if any(view.analysis.settings.fit_only for view in (a, b)):
+        notes.append("the reference solution shows whether tasks fit; this is no model's score")
+    return tuple(notes)
+
+
+def _is_doubtful(difference: float | None, found: Sequence[Difference]) -> bool:
+    """Whether a small lead stands on configurations that are undocumented or unmatched."""
+    unmatched = any(item.weight is not Weight.HARMLESS and not item.is_agent for item in found)
+    return unmatched and difference is not None and abs(difference) < SCEPTICAL_BELOW
+
+
+def _with_doubt(item: EntryComparison, found: Sequence[Difference]) -> EntryComparison:
+    doubtful = _is_doubtful(item.contrast.difference, found)
+    return replace(item, sceptical=item.sceptical or doubtful)
+
+
+def _doubted(item: PublishedComparison, found: Sequence[Difference]) -> PublishedComparison:
+    return replace(item, sceptical=item.sceptical or _is_doubtful(item.difference, found))
+
+
+def _card_differences(
+    a: Mapping[str, Any], b: Mapping[str, Any], common: Sequence[str]
+) -> list[Difference]:
+    """Return how two cards differ: tasks, limits per set, every line and every field."""
+    found: list[Difference] = []
+    for name in ("number", "digest"):
+        found += _known_difference(f"tasks, {name}", a["tasks"].get(name), b["tasks"].get(name))
+    sets = [{item["id"]: item for item in card["parameter_sets"]} for card in (a, b)]
+    for name in common:
+        ours, theirs = (side[name].get("limits_digest") for side in sets)
+        found += _known_difference(f"limits of {name}, digest", ours, theirs)
+    lines = [card.get("card") or {} for card in (a, b)]
+    for label in dict.fromkeys((*lines[0], *lines[1])):
+        words = (str(lines[0].get(label, "unknown")), str(lines[1].get(label, "unknown")))
+        if words[0] != words[1] or words[0] == "unknown":
+            found.append(Difference(label, *words, Weight.DISCLOSE))
+    found += field_differences(a["configuration"], b["configuration"])
+    return sorted(found, key=lambda item: list(Weight).index(item.weight))
+
+
+def _known_difference(field: str, ours: Any, theirs: Any) -> list[Difference]:
+    """Compare a value that makes two cards incomparable where it is known and differs."""
+    if ours == theirs and ours is not None:
+        return []
+    weight = Weight.DISCLOSE if None in (ours, theirs) else Weight.INCOMPARABLE
+    first, second = ("unknown" if value is None else str(value)[:19] for value in (ours, theirs))
+    return [Difference(field, first, second, weight)]
+
+
+# --- lines ---
+
+
+def comparison_lines(report: ComparisonReport) -> list[Line]:
+    """Return the comparison as lines: the table of differences first."""
+    a, b = (one_line(name, 60) for name in report.names)
+    lines = _difference_lines(report, (a, b))
+    if number := len(report.incomparable):
+        lines.append(
+            Line(
+                f"incomparable: {plural(number, 'difference')} above cannot be told from the "
+                "difference below",
+                "bad",
+            )
+        )
+    lines += [Line(note, "warn") for note in report.notes]
+    for entry in report.entries:
+        first, *rest = entry_lines(entry, (a, b))
+        lines += [Line(first), *(Line(text, "bold") for text in rest)]
+    for score in report.scores:
+        first, *rest = published_lines(score.result, score.n_tasks)
+        where = "" if score.set_a is None else f"{a} and {b} at {score.set_a}: "
+        lines += [Line(where + first), *(Line(text, "bold") for text in rest)]
+    lines += [Line(band.words()) for band in report.bands]
+    if report.band is None:
+        lines.append(Line("infrastructure band: unknown; --band-from names a study that has one"))
+    elif len(report.bands) > 1:
+        lines.append(Line(f"held against the band of {one_line(report.band.source, 60)}"))
+    for item in report.interactions:
+        where = f"{_pair_words(item.from_sets)} to {_pair_words(item.to_sets)}"
+        lines.append(Line(f"interaction, {where}: {interaction_line(item.result)}"))
+    return lines
+
+
+def _pair_words(pair: Pair) -> str:
+    return pair[0] if pair[0] == pair[1] else f"{pair[0]}/{pair[1]}"
+
+
+def _difference_lines(report: ComparisonReport, names: Pair) -> list[Line]:
+    if not report.differences:
+        return [Line("configurations: no difference", "good")]
+    columns = [Column("configuration"), Column("field"), *(Column(name) for name in names)]
+    rows, before = [], ""
+    for item in report.differences:
+        weight = str(item.weight)
+        cells = (item.field, item.first, item.second)
+        shown = [one_line(cell, 60) for cell in cells]
+        rows.append(["" if weight == before else weight, *shown])
+        before = weight
+    return table_lines(columns, rows)
+
+
+def comparison_json(report: ComparisonReport) -> dict[str, Any]:
+    """Return the comparison as builtins; proportions, null where undefined or unknown."""
+    return {
+        "a": report.names[0],
+        "b": report.names[1],
+        "differences": [
+            {"class": str(item.weight), "field": item.field, "a": item.first, "b": item.second}
+            for item in report.differences
+        ],
+        "comparable": not report.incomparable,
+        "comparisons": [_entry_json(item) for item in report.entries]
+        + [_score_json(item) for item in report.scores],
+        "bands": [asdict(band) for band in report.bands],
+        "band": None if report.band is None else asdict(report.band),
+        "interactions": [
+            {
+                "from": list(item.from_sets),
+                "to": list(item.to_sets),
+                "tasks": item.result.n_tasks,
+                "difference": item.result.difference,
+                "ci95": None if item.result.ci95 is None else list(item.result.ci95),
+                "p_value": item.result.p_value,
+            }
+            for item in report.interactions
+        ],
+        "notes": list(report.notes),
+    }
+
+
+def _entry_json(item: EntryComparison) -> dict[str, Any]:
+    contrast = item.contrast
+    return {
+        "paired": True,
+        "set_a": item.set_a,
+        "set_b": item.set_b,
+        "tasks": contrast.n_tasks,
+        "score_a": contrast.baseline_value,
+        "score_b": contrast.value,
+        "difference": contrast.difference,
+        "ci95": None if contrast.ci95 is None else list(contrast.ci95),
+        "p_value": contrast.p_value,
+        "half_width": item.half_width,
+        "band": item.band,
+        "lead": str(item.lead),
+        "sceptical": item.sceptical,
+    }
+
+
+def _score_json(item: Scores) -> dict[str, Any]:
+    result = item.result
+    return {
+        "paired": False,
+        "set_a": item.set_a,
+        "set_b": item.set_b,
+        "tasks": item.n_tasks,
+        "samples": item.samples,
+        "difference": result.difference,
+        "ci95": list(result.ci95),
+        "ci95_independent": list(result.ci95_independent),
+        "half_width": result.half_width,
+        "band": result.band,
+        "lead": str(result.lead),
+        "sceptical": result.sceptical,
+    }
