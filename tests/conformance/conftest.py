@@ -1,8 +1,9 @@
 """The engines of the conformance suite, and the file of results that the table is made from.
 
 INFRANOISE_CONFORMANCE=quick|normal|full chooses how much is played (default normal: all but what
-takes half a minute; quick: what an emulated machine can play in minutes); INFRANOISE_REPEAT=N how often
-races are (default 3); INFRANOISE_CONFORMANCE_RESULTS=FOLDER writes each engine's results to FOLDER/<engine>.json.
+takes half a minute; quick: what an emulated machine can play in minutes). INFRANOISE_REPEAT=N is
+how often races are played (default 3). INFRANOISE_CONFORMANCE_RESULTS=FOLDER has each engine's
+results written to FOLDER/<engine>.json.
 """
 
 import os

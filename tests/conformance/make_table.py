@@ -18,6 +18,7 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "conformance")]
 
 from catalogue import SCENARIOS  # noqa: E402
+from kill_signs import kills_table, mistakes_table  # noqa: E402
 from scenario import ENGINES, Right, Scenario  # noqa: E402
 
 OUTPUT = TESTS.parent / "docs" / "conformance.md"
@@ -160,13 +161,18 @@ def summary(engines: dict[str, dict[str, Any]]) -> list[str]:
 
 def kills_section(files: Sequence[Path]) -> list[str]:
     """What the flag and the exit code alone would have said."""
-    from tables import kills_table
-
     contents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     return [
+        "",
         "## What the engine's flag and the exit code alone would say",
         "",
+        "On the same scenarios, over all trials whose kills are known for certain:",
+        "",
         *kills_table(contents),
+        "",
+        "Trials that one of the two got wrong:",
+        "",
+        *mistakes_table(contents),
     ]
 
 

@@ -49,11 +49,26 @@ class Outside:
 
     def processes(self, words: str) -> Iterator[int]:
         """The host's process ids inside whose command line holds these words."""
+        members = self._in_namespace() if self._has_no_cgroup else self._in_cgroup()
+        for pid in members:
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                if words in command.decode(errors="replace"):
+                    yield pid
+
+    @property
+    def _has_no_cgroup(self) -> bool:
+        return self.backend.info.cgroup_version is None
+
+    def _in_cgroup(self) -> Iterator[int]:
+        for file in self.cgroup_folder("memory").rglob("cgroup.procs"):
+            yield from map(int, file.read_text().split())
+
+    def _in_namespace(self) -> Iterator[int]:
         inside = Path(f"/proc/{self.holder_pid}/ns/pid").readlink()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if words in command and (folder / "ns/pid").readlink() == inside:
+                if (folder / "ns/pid").readlink() == inside:
                     yield int(folder.name)
 
     def cgroup_folder(self, controller: str) -> Path:

@@ -100,7 +100,8 @@ def _make_task(scenario: Scenario, folder: Path) -> Task:
 
 def _plan(scenario: Scenario, study: str, task: Task) -> TrialPlan:
     limit = None if scenario.memory_mib is None else scenario.memory_mib * MIB
-    given = Allocation(task.spec.memory_guarantee_bytes, limit, scenario.cpu, scenario.cpu)
+    # No guarantee of CPU: its small weight would leave nothing to throttle on a busy host.
+    given = Allocation(task.spec.memory_guarantee_bytes, limit, None, scenario.cpu)
     multiplier = Multiplier(None) if limit is None else ONE
     return TrialPlan(
         study=study,
