@@ -7,13 +7,12 @@ order whatever else is selected.
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import (
@@ -24,11 +23,23 @@ from pytest_infranoise.model.resources import (
     fit,
 )
 from pytest_infranoise.model.task import Task
-from pytest_infranoise.model.trial import TrialPlan
 from pytest_infranoise.units import format_cores, format_size
 
 Order = Literal["interleaved", "sequential"]
 OrderKey = tuple[int | str, ...]
+
+Trial = tuple[str, str, int]
+"""A trial by its names: task, parameter set id, sample."""
+
+
+class Place(NamedTuple):
+    """Where a trial stands in its study: the number of its block, and its place in the order."""
+
+    block: int
+    position: int
+
+
+UNKNOWN_PLACE = Place(-1, -1)
 
 MAX_ERROR_LINES = 10
 
@@ -201,72 +212,18 @@ class TrialOrder:
         """Return what blocks are sorted and numbered by, in either order."""
         return (sample, _block_number(self.seed, task, sample), task)
 
-
-def make_plans(
-    tasks: Sequence[Task],
-    sets: Sequence[ParameterSet],
-    *,
-    samples: int,
-    seed: int,
-    study: str,
-    allocations: Allocations,
-    order: Order = "interleaved",
-    first_sample: int = 1,
-) -> list[TrialPlan]:
-    """Return every trial of the study in the order in which they start.
-
-    Samples are numbered from `first_sample`. Plans from several calls are brought into one order
-    by `arrange`.
-
-    Raises:
-        UsageError: two tasks or two parameter sets have one name.
-    """
-    _require_unique("task", [task.name for task in tasks])
-    _require_unique("parameter set", [item.id for item in sets])
-    plans = []
-    for task in tasks:
-        by_set = allocations[task.name]
-        timeouts = {item.id: agent_timeout(task, item) for item in sets}
-        for sample in range(first_sample, first_sample + samples):
-            own_seed = trial_seed(seed, task.name, sample)
-            for item in sets:
-                given = by_set[item.id]
-                plans.append(
-                    TrialPlan(
-                        study=study,
-                        task=task.name,
-                        parameter_set=item,
-                        sample=sample,
-                        block=0,
-                        position=0,
-                        seed=own_seed,
-                        requested=given.requested,
-                        allocation=given.effective,
-                        agent_timeout_seconds=timeouts[item.id],
-                    )
-                )
-    return arrange(plans, TrialOrder(seed, tuple(item.id for item in sets), order))
-
-
-def arrange(plans: Iterable[TrialPlan], order: TrialOrder) -> list[TrialPlan]:
-    """Sort plans, wherever they come from, and number their blocks and positions from 0."""
-    ordered = sorted(
-        plans, key=lambda plan: order.key(plan.task, plan.parameter_set.id, plan.sample)
-    )
-    pairs = {(plan.task, plan.sample) for plan in ordered}
-    blocks = {
-        pair: number
-        for number, pair in enumerate(sorted(pairs, key=lambda pair: order.block_key(*pair)))
-    }
-    return [
-        replace(plan, block=blocks[plan.task, plan.sample], position=position)
-        for position, plan in enumerate(ordered)
-    ]
-
-
-def _require_unique(kind: str, names: Sequence[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    _raise_all([f"{kind} {name!r} exists twice; names must be unique" for name in repeated])
+    def places(self, trials: Iterable[Trial]) -> dict[Trial, Place]:
+        """Return each trial's place, in order; blocks and positions are numbered from 0."""
+        ordered = sorted(trials, key=lambda trial: self.key(*trial))
+        pairs = {(task, sample) for task, _, sample in ordered}
+        blocks = {
+            pair: number
+            for number, pair in enumerate(sorted(pairs, key=lambda pair: self.block_key(*pair)))
+        }
+        return {
+            trial: Place(blocks[trial[0], trial[2]], position)
+            for position, trial in enumerate(ordered)
+        }
 
 
 @lru_cache(maxsize=100_000)

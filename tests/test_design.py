@@ -4,6 +4,7 @@ import sys
 import time
 from collections import defaultdict
 from fractions import Fraction
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,8 @@ from pytest_infranoise.design import (
     TrialOrder,
     agent_timeout,
     allocate_task,
-    arrange,
     effective_allocations,
     equal_sets,
-    make_plans,
     trial_seed,
 )
 from pytest_infranoise.errors import UsageError
@@ -49,11 +48,25 @@ def numbers(text):
     return parse_multipliers(text, where="test")
 
 
-def plans_of(tasks, sets, *, samples=3, seed=7, **options):
-    allocations = effective_allocations(tasks, sets, HOST, clamp=True).allocations
-    return make_plans(
-        tasks, sets, samples=samples, seed=seed, study="s", allocations=allocations, **options
-    )
+class Planned(NamedTuple):
+    task: str
+    parameter_set: ParameterSet
+    sample: int
+    block: int
+    position: int
+    seed: int
+
+
+def plans_of(tasks, sets, *, samples=3, seed=7, order="interleaved", first_sample=1):
+    """The whole design in its order."""
+    by_id = {item.id: item for item in sets}
+    rounds = range(first_sample, first_sample + samples)
+    trials = [(task.name, name, sample) for task in tasks for name in by_id for sample in rounds]
+    places = TrialOrder(seed, tuple(by_id), order).places(trials)
+    return [
+        Planned(task, by_id[name], sample, *place, trial_seed(seed, task, sample))
+        for (task, name, sample), place in places.items()
+    ]
 
 
 def address(plan):
@@ -123,11 +136,10 @@ class TestInterleavedOrder:
         some = [address(plan) for plan in plans_of(TASKS[1:4], SETS)]
         assert some == [item for item in whole if item in set(some)]
 
-    def test_plans_from_two_sources_become_one_order(self):
-        whole = plans_of(TASKS, SETS)
-        parts = plans_of(TASKS[:2], SETS) + plans_of(TASKS[2:], SETS)
+    def test_places_do_not_depend_on_where_the_trials_come_from(self):
+        trials = [address(plan) for plan in plans_of(TASKS, SETS)]
         order = TrialOrder(7, tuple(item.id for item in SETS))
-        assert arrange(parts, order) == whole
+        assert order.places(reversed(trials)) == order.places(trials)
 
     def test_every_place_in_a_block_is_taken_by_every_set(self):
         """Shuffling is fair: over 400 blocks each set stands first about as often as the others."""
@@ -180,15 +192,6 @@ def test_timeouts_scale_by_the_timeout_multiplier_only(declared, multiplier, exp
     (by_time,) = crossed_sets(None, None, numbers(multiplier))
     assert agent_timeout(task, by_time) == expected
     assert agent_timeout(task, ParameterSet.joint(Multiplier(Fraction(5)))) == declared
-
-
-def test_repeated_names_are_refused():
-    allocations = effective_allocations(TASKS, SETS, HOST, clamp=True).allocations
-    options = {"samples": 1, "seed": 1, "study": "s", "allocations": allocations}
-    with pytest.raises(UsageError, match="task 'lean' exists twice"):
-        make_plans([*TASKS, TASKS[1]], SETS, **options)
-    with pytest.raises(UsageError, match="parameter set '3x' exists twice"):
-        make_plans(TASKS, [*SETS, SETS[1]], **options)
 
 
 class TestAllocations:

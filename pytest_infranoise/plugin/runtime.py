@@ -25,7 +25,10 @@ from pytest_infranoise.admission import (
 from pytest_infranoise.agents.base import Agent
 from pytest_infranoise.agents.builtin import make_agent
 from pytest_infranoise.design import (
+    UNKNOWN_PLACE,
     AllocationTable,
+    Place,
+    Trial,
     TrialAllocation,
     TrialOrder,
     agent_timeout,
@@ -102,7 +105,7 @@ class Runtime:
         self.known_allocations: dict[str, dict[str, TrialAllocation]] = {}
         self.images: dict[str, PreparedImage] = dict(self.handover.images)
         self.recorded: NextAttempts = flat(self.handover.recorded)
-        self._places: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self._places: dict[Trial, Place] = {}
 
     # --- the run, as the process that the user started resolves it ---
 
@@ -309,7 +312,7 @@ class Runtime:
             self.images[task.name] = self.backend.prepare(task, progress)
         return self.images[task.name]
 
-    def place(self, trials: Sequence[tuple[str, str, int]]) -> None:
+    def place(self, trials: Sequence[Trial]) -> None:
         """Number blocks and positions of the selected trials (task, parameter set, sample).
 
         Counted along are all trials of the known task folders and all that are on record, so that
@@ -317,19 +320,11 @@ class Runtime:
         """
         samples = range(1, self.settings.samples + 1)
         design = product(self.task_names.values(), self.sets, samples)
-        trials = sorted({*trials, *design, *self.recorded}, key=lambda item: self.order.key(*item))
-        blocks = sorted(
-            {(task, sample) for task, _, sample in trials},
-            key=lambda block: self.order.block_key(*block),
-        )
-        numbers = {block: number for number, block in enumerate(blocks)}
-        self._places = {
-            trial: (numbers[trial[0], trial[2]], position) for position, trial in enumerate(trials)
-        }
+        self._places = self.order.places({*trials, *design, *self.recorded})
 
-    def place_of(self, trial: tuple[str, str, int]) -> tuple[int, int]:
-        """Return block and position of a selected trial; -1 where it is not known here."""
-        return self._places.get(trial, (-1, -1))
+    def place_of(self, trial: Trial) -> Place:
+        """Return block and position of a selected trial."""
+        return self._places.get(trial, UNKNOWN_PLACE)
 
     def attempt_of(self, trial: tuple[str, str, int]) -> int:
         """Return the number of a trial's next attempt."""
@@ -403,8 +398,8 @@ class Runtime:
         for name in self.settings.agent_env:
             if "=" in name:
                 raise UsageError(
-                    f"--infra-agent-env={name.partition('=')[0]}=...: give the name alone; the value "
-                    "is taken from the environment"
+                    f"--infra-agent-env={name.partition('=')[0]}=...: give the name alone; "
+                    "the value is taken from the environment"
                 )
             if name not in os.environ:
                 raise UsageError(f"--infra-agent-env={name}: this variable is not set here")
