@@ -19,7 +19,13 @@ SCHEMA_VERSION = 1
 UNKNOWN = "unknown"
 NOT_GIVEN = "not given (--infra-note inference-endpoint=...)"
 
-_PRIVATE = ("backend.engine_id", "backend.details.endpoint", "sources_git", "notes")
+_PRIVATE = (
+    "backend.engine_id",
+    "backend.details.endpoint",
+    "backend.details.base",
+    "sources_git",
+    "notes",
+)
 """Fields that say nothing to others, or too much of this machine."""
 
 

@@ -49,7 +49,7 @@ _SKIPPED = (
 _HARMLESS = (
     "seed", "shard", "shards", "local_timezone", "software.python", "software.dependencies",
     "sources_git", "samples", "baseline", "control", "equal_sets", "backend.engine_id",
-    "backend.details.endpoint", "backend.notes", "notes", "host.system",
+    "backend.details.endpoint", "backend.details.base", "backend.notes", "notes", "host.system",
 )  # fmt: skip
 _INCOMPARABLE = ("pass_threshold",)
 
@@ -121,6 +121,11 @@ def _method(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Dif
         name, _, values = words.partition(": ")
         ours, _, theirs = values.partition(" and ")
         yield Difference(name, ours, theirs, Weight.INCOMPARABLE)
+    presets = [(side.get("enforcement") or {}).get("preset") for side in (first, second)]
+    if presets[0] != presets[1]:  # what they mean is compared, so the names alone are harmless
+        yield Difference(
+            "enforcement preset", _word("", presets[0]), _word("", presets[1]), Weight.HARMLESS
+        )
     known = [bool((side.get("backend") or {}).get("enforcement")) for side in (first, second)]
     if not all(known):
         ours, theirs = ("known" if item else UNKNOWN for item in known)
@@ -148,7 +153,8 @@ def _multipliers(values: Mapping[str, Any]) -> str:
     if not values:
         return UNKNOWN
     return ", ".join(
-        f"{name.removesuffix('_multiplier')} {'uncapped' if value is None else f'{value:g}x'}"
+        f"{name.removesuffix('_multiplier')} "
+        + ("uncapped" if value is None else f"{_word(name, value)}x")
         for name, value in values.items()
     )
 
@@ -158,10 +164,13 @@ _TASK_WEIGHTS: Mapping[str, Weight] = {
     "verifier_timeout_seconds": Weight.INCOMPARABLE,
     "leftovers": Weight.INCOMPARABLE,
     "network": Weight.INCOMPARABLE,
+    "agent_timeout_seconds": Weight.HARMLESS,  # what each set makes of it is compared
     "directory": Weight.HARMLESS,
     "notes": Weight.HARMLESS,
 }
-_OF_SETS = ("name", "limits", "agent_timeout_seconds")
+_REQUESTED = "requested "
+"""What a set asked for before the engine's own bounds; what it got is what counts."""
+_OF_SETS = ("name", "limits")
 
 
 def _tasks(
@@ -199,12 +208,14 @@ def _limits(
     keys = dict.fromkeys(key for side in sides for given in side.values() for key in given)
     for key in keys:
         values = [(n, *(side[n].get(key, UNKNOWN) for side in sides)) for n in common]
-        yield from _of_tasks(f"{_label(key)} of {_pair(*pair)}", key, values, weight)
+        own = Weight.HARMLESS if key.startswith(_REQUESTED) else weight
+        yield from _of_tasks(f"{_label(key)} of {_pair(*pair)}", key, values, own)
 
 
 def _given(task: Mapping[str, Any], parameter_set: str) -> dict[str, Any]:
     given = (task.get("limits") or {}).get(parameter_set) or {}
     found = {key: value for key, value in (given.get("effective") or {}).items() if key != "notes"}
+    found |= {f"{_REQUESTED}{key}": item for key, item in (given.get("requested") or {}).items()}
     if "agent_timeout_seconds" in given:
         found["agent_timeout_seconds"] = given["agent_timeout_seconds"]
     return found
