@@ -2,8 +2,9 @@
 
 import endings
 import kills
+import methods
 from scenario import Scenario
 
-SCENARIOS: tuple[Scenario, ...] = (*kills.SCENARIOS, *endings.SCENARIOS)
+SCENARIOS: tuple[Scenario, ...] = (*kills.SCENARIOS, *endings.SCENARIOS, *methods.SCENARIOS)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 assert len(BY_NAME) == len(SCENARIOS), "two scenarios have one name"

@@ -11,7 +11,12 @@ OK = ": >/tmp/ok"
 REWARD = "echo %d >/logs/verifier/reward.txt"
 
 MAIN_KILLED = Right(
-    outcome="oom", cause="ended_phase", kills={"agent": 1}, exit_code=137, limit_reached=True
+    outcome="oom",
+    cause="ended_phase",
+    kills={"agent": 1},
+    exit_code=137,
+    limit_reached=True,
+    victim="step",
 )
 SURVIVED = Right(
     outcome="oom",
@@ -19,8 +24,11 @@ SURVIVED = Right(
     kills={"agent": 1},
     exit_code=0,
     limit_reached=True,
+    victim="child",
 )
-RECOVERED = Right(outcome="passed", kills={"agent": 1}, exit_code=0, limit_reached=True)
+RECOVERED = Right(
+    outcome="passed", kills={"agent": 1}, exit_code=0, limit_reached=True, victim="child"
+)
 FAILED = Right(outcome="failed", exit_code=1)
 PASSED = Right(outcome="passed", exit_code=0)
 
@@ -52,7 +60,8 @@ IN_THE_AGENT_PHASE = [
     Scenario(
         name="child killed, its 137 passed on",
         agent=f"{HOLD}; exit $?",
-        right=MAIN_KILLED,
+        # By its exit code it cannot be told from the step itself.
+        right=Right(outcome="oom", cause="ended_phase", kills={"agent": 1}, exit_code=137),
     ),
     Scenario(
         name="child killed in a pipeline that hides 137",

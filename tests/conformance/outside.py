@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_infranoise.backends.base import Backend, Sandbox
+from sandboxes import allocation, request_for
 
+from pytest_infranoise.backends.base import Backend, Sandbox, SandboxRequest
+from pytest_infranoise.units import MIB
+
+HOLD_96_MIB = "exec dd if=/dev/zero of=/dev/null bs=96M"
 _WAIT_SECONDS = 60.0
 
 
@@ -21,6 +25,7 @@ class Outside:
     backend: Backend
     sandbox: Any  # a Sandbox, and the backend's own means beside
     study: str
+    ceiling_bytes: int | None = None
 
     @property
     def is_docker(self) -> bool:
@@ -147,6 +152,40 @@ def restart(outside: Outside) -> None:
 def stop(outside: Outside) -> None:
     """Stop the container as `docker stop` does: SIGTERM, then SIGKILL."""
     outside.container.stop(timeout=1)
+
+
+# --- neighbours ----------------------------------------------------------------------------------
+
+
+def greed_beside(outside: Outside) -> None:
+    """Open two more sandboxes below the same ceiling, and have one pass it until it is killed."""
+    with contextlib.ExitStack() as stack:
+        idle, greedy = (
+            stack.enter_context(outside.backend.open(_request(outside, name)))
+            for name in ("idle", "greedy")
+        )
+        killed = greedy.exec(["sh", "-c", HOLD_96_MIB], timeout_seconds=60.0)
+        assert killed.exit_code == 137, f"the greedy one was not killed: {killed}"
+        assert idle.is_alive()
+
+
+def greed_beside_then_go(outside: Outside) -> None:
+    """The same, and then let the solution go on."""
+    greed_beside(outside)
+    _write_go(outside.sandbox)
+
+
+def greed_beside_then_end(outside: Outside) -> None:
+    """The same, and then kill the sandbox's own holder."""
+    greed_beside(outside)
+    kill_the_holder(outside)
+
+
+def _request(outside: Outside, name: str) -> SandboxRequest:
+    given = allocation(None, memory_guarantee_bytes=8 * MIB)
+    return request_for(
+        outside.backend, outside.study, given, trial=name, ceiling_bytes=outside.ceiling_bytes
+    )
 
 
 # --- cgroups -------------------------------------------------------------------------------------

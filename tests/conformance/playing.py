@@ -61,8 +61,16 @@ def play(scenario: Scenario, backend: Backend, folder: Path) -> TrialRecord:
     study = f"conformance-{uuid.uuid4().hex[:12]}"
     agent = ScenarioAgent(scenario, backend, study)
     ledger = AdmissionLedger(backend.info.engine_id, folder / "ledger")
+    ceiling = scenario.ceiling_mib
     context = TrialContext(
-        backend, agent, ledger, default_budget(backend.info.capacity), "main", "conformance"
+        backend,
+        agent,
+        ledger,
+        default_budget(backend.info.capacity),
+        "main",
+        "conformance",
+        enforcement=scenario.enforcement,
+        ceiling_bytes=None if ceiling is None else ceiling * MIB,
     )
     try:
         record = run_trial(_plan(scenario, study, task), task, _image(task, backend), context)
@@ -164,7 +172,10 @@ class ScenarioAgent:
                 self.problems.append("it did not end")
 
     def _outside(self, sandbox: Sandbox) -> Outside:
-        return Outside(self.backend, sandbox, self.study)
+        ceiling = self.scenario.ceiling_mib
+        return Outside(
+            self.backend, sandbox, self.study, None if ceiling is None else ceiling * MIB
+        )
 
     def _when_begun(self, outside: Outside) -> None:
         outside.wait_for("/tmp/begun")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
+from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.trial import PhaseRecord, TrialRecord
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class Scenario:
         verify_deadline: The verifier's, in seconds.
         before: What is done to the sandbox from outside before the agent begins.
         meanwhile: What is done from outside once the solution has made /tmp/begun.
+        enforcement: The method of enforcing limits.
+        ceiling_mib: What all sandboxes of the study together may use; None for no ceiling.
         program: A program that the task needs beyond the small image, or None.
         image: What the engine is asked for instead of the scenario's image.
         needs: What the host or engine must have, by the names of `engines.FACILITIES`.
@@ -139,6 +142,8 @@ class Scenario:
     verify_deadline: float = 60.0
     before: "Callable[[Outside], None] | None" = None
     meanwhile: "Callable[[Outside], None] | None" = None
+    enforcement: Enforcement = DEFAULT_ENFORCEMENT
+    ceiling_mib: int | None = None
     program: str | None = None
     image: str | None = None
     needs: tuple[str, ...] = ()
