@@ -158,7 +158,7 @@ def test_times_are_utc_and_the_zone_is_told(manifest):
 def test_the_end_adds_and_changes_nothing_else(manifest):
     ended = finish_manifest(manifest, exit_code=1, outcome=Outcome.PASSED)
     changed = {key for key in ended if ended[key] != manifest.get(key)}
-    assert changed == {"ended_at", "load_at_end", "exit_code", "outcome"}
+    assert changed == {"ended_at", "sessions", "load_at_end", "exit_code", "outcome"}
     assert ended["outcome"] == "passed"
     assert Manifest(ended).is_finished
 
