@@ -8,7 +8,7 @@
 #                                     the tests' logs; exits 0 if every record was right
 #
 # AMOUNT is quick (default; 5 to 10 minutes in software emulation), normal or full; SUITE is local,
-# user or docker (default: all three). INFRANOISE_REPEAT is how often races are played (quick: 1). DOCKER_HOST names an engine that has the tests' images
+# user, docker (default: these three) or kills (benchmarks/kills.py). INFRANOISE_REPEAT is how often races are played (quick: 1). DOCKER_HOST names an engine that has the tests' images
 # (tests/engines/images.sh). PYTHON is a Python with pip (default python3). For vm.sh's own settings
 # see there.
 set -euo pipefail
@@ -31,7 +31,8 @@ trap 'rm -rf "$payload"' EXIT
 
 pack() {
     mkdir "$payload/source" "$payload/site"
-    cp -a "$ROOT/pytest_infranoise" "$ROOT/tests" "$ROOT/pyproject.toml" "$ROOT/conftest.py" \
+    cp -a "$ROOT/pytest_infranoise" "$ROOT/tests" "$ROOT/benchmarks" "$ROOT/pyproject.toml" \
+        "$ROOT/conftest.py" \
         "$payload/source/"
     find "$payload/source" -name __pycache__ -prune -exec rm -rf {} +
     # Unpacked here, since that takes minutes in software emulation; compiled if it can be.

@@ -33,11 +33,13 @@ suite() { # NAME COMMAND...: shows its end, keeps its log
 }
 
 status=0
+case " ${*:-docker} " in *" docker "* | *" kills "*) docker load -q -i images.tar || status=1 ;; esac
 for name in ${*:-local user docker}; do
     case $name in
         local) suite local play local ;;
         user) suite user play_as_user ;;
-        docker) docker load -q -i images.tar && suite docker play docker || status=1 ;;
+        docker) suite docker play docker ;;
+        kills) suite kills python3 source/benchmarks/kills.py --amount quick --json /results/kills.json ;;
     esac
 done
 echo "== end, $(cut -d ' ' -f 1 /proc/uptime) s after the boot"
