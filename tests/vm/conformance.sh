@@ -2,18 +2,19 @@
 # The conformance suite on cgroup version 2, in the virtual machine of vm.sh.
 #
 #   conformance.sh RESULTS [AMOUNT [SUITE...]]
-#                                     plays the scenarios as root on Docker and on local, and as an
-#                                     ordinary user with a delegated subtree (`systemd-run --user`) on
-#                                     local; the engines' results come back to the folder RESULTS, with
-#                                     the tests' logs; exits 0 if every record was right
 #
-# AMOUNT is quick (default; 5 to 10 minutes in software emulation), normal or full; SUITE is local,
-# user, docker (default: these three) or kills (benchmarks/kills.py). INFRANOISE_REPEAT is how often races are played (quick: 1). DOCKER_HOST names an engine that has the tests' images
+# Plays the scenarios as root on local and on Docker, and as an ordinary user with a delegated subtree
+# (`systemd-run --user`) on local. The engines' results come back to the folder RESULTS, with the
+# tests' logs. Exits 0 if every record was right.
+#
+# AMOUNT is quick (default; 5 to 10 minutes in software emulation), normal or full. SUITE is local,
+# user, docker (default: these three) or kills (benchmarks/kills.py). INFRANOISE_REPEAT is how often
+# races are played (quick: 1). DOCKER_HOST names an engine that has the tests' images
 # (tests/engines/images.sh). PYTHON is a Python with pip (default python3). For vm.sh's own settings
 # see there.
 set -euo pipefail
 
-[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2 && exit 64; }
+[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2 && exit 64; }
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
 RESULTS=$1

@@ -19,7 +19,7 @@ play_as_user() {
     settings=$(env | grep -E '^(INFRANOISE|PYTHON|LANG)' | sed 's/^/--setenv=/')
     # shellcheck disable=SC2086 # one word per setting
     runuser -u tester -- systemd-run --user --quiet --wait --pipe --collect -p Delegate=yes \
-        --working-directory=/home/tester $settings sh -c "$definition
+        --working-directory=/tmp $settings sh -c "$definition
 play local"
 }
 definition=$(sed -n '/^play() {/,/^}/p' guest.sh)
