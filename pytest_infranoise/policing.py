@@ -23,6 +23,7 @@ _LONGEST_PAUSE_SECONDS = 1.0
 # A killed command is reported some milliseconds after the counter has risen: so long we wait, to
 # learn whether it was the victim, before we kill what is left.
 _GRACE_SECONDS = 0.03
+_PROMPT_SECONDS = 0.2
 
 LENIENT_WATCHDOG = "lenient watchdog"
 POLICY_ENDED = "oom policy container: a kill has ended this trial"
@@ -224,14 +225,21 @@ class PolicedSandbox:
         if not self._ends_here(expect_kill=died):
             return result
         if self.victim is None:
-            ended_at = begun + result.wall_seconds
-            was_ours = self._cleared_at is not None and ended_at > self._cleared_at
-            self.victim = "step" if died and not was_ours else "child"
+            self.victim = self._tell_victim(died, begun + result.wall_seconds)
         if self._kernel_kills_all:
             self.victim = "all"
         with suppress(SandboxError):
             self._clear()
         return replace(result, ending=Ending.OOM_POLICY, exit_code=None)
+
+    def _tell_victim(self, died: bool, ended_at: float) -> Victim | None:
+        """Tell a step that was killed from one that we killed after its child.
+
+        Where everything is slow, so may be the news of the step's end: then it is unknown.
+        """
+        if self._cleared_at is None or ended_at <= self._cleared_at:
+            return "step" if died else "child"
+        return "child" if ended_at - self._cleared_at <= _PROMPT_SECONDS else None
 
     def _ends_here(self, *, expect_kill: bool) -> bool:
         """Whether the policy ends the trial with this step; looks once more to find out."""
