@@ -7,8 +7,8 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from shutil import rmtree
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
