@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, hog, wait_until
+from test_until_decided import AGENT, TWO, ten_tasks_that_are_rescued
 
 SWEEP = ("--infra-multipliers=1,4", "--infra-samples=2", "--infra-seed=11", "--infra-exit=study")
 STUDY = "--infra-study=study"
@@ -289,3 +290,29 @@ def test_it(infra_sandbox, word):
         result = local_bench.run(STUDY, "--infra-resume", workers)
         assert result.ret == 0, result.stdout.str()
         assert places(study_of(local_bench)[1]) == places(whole)
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_what_was_decided_stays_decided(local_bench: Bench, workers: str) -> None:
+    ten_tasks_that_are_rescued(local_bench)
+    local_bench.run(*TWO, AGENT, STUDY, "-n0", "--infra-exit=study")
+    _, records = study_of(local_bench)
+    assert len(records) == 20
+    drop_records(local_bench, 17)
+    result = local_bench.run(STUDY, "--infra-resume", workers)
+    assert result.ret == 0, result.stdout.str()
+    result.stdout.fnmatch_lines(["decided after 1 of 2 samples*", "=* 20 not needed*"])
+    manifest, again = study_of(local_bench)
+    assert places(again) == places(records)
+    assert manifest["decided_at_look"] == 1
+
+
+def test_a_look_that_a_killed_session_missed_is_taken_first(local_bench: Bench) -> None:
+    ten_tasks_that_are_rescued(local_bench)
+    local_bench.run(*TWO, AGENT, STUDY, "-n0", "--infra-exit=study")
+    file = local_bench.path / "study" / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "decided_at_look": None}))
+    result = local_bench.run(STUDY, "--infra-resume", "-n0")
+    assert result.ret == 0, result.stdout.str()
+    manifest, records = study_of(local_bench)
+    assert (manifest["decided_at_look"], len(records)) == (1, 20)
