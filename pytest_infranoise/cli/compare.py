@@ -41,7 +41,7 @@ examples:
 
 def run(arguments: Namespace) -> int:
     """Print the comparison."""
-    from pytest_infranoise.report.compare import comparison_json, comparison_lines
+    from pytest_infranoise.report.compare_words import comparison_json, comparison_lines
 
     _check(arguments)
     report = _of_scores(arguments) if arguments.scores is not None else _of_entries(arguments)

@@ -14,6 +14,7 @@ from pytest_infranoise.plugin.looks import LookSchedule, decides
 from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
+from pytest_infranoise.study.progress import DONE
 
 if TYPE_CHECKING:
     from pytest_infranoise.statistics.sequential import Look
@@ -99,6 +100,8 @@ class StudyKeeper:
         if not self.runtime.tasks:
             self.recorder.start()
         self.sweep()
+        on_record = sum(attempt == DONE for attempt in self.runtime.recorded.values())
+        self.runtime.warnings.append(f"the study goes on: {on_record} trial(s) are on record")
         decided = resumption.study.manifest.data.get("decided_at_look")
         for look in self.runtime.looks:
             if look.number == decided:

@@ -29,7 +29,7 @@ def header_lines(runtime: Runtime) -> list[str]:
     sets = ", ".join(item.id for item in settings.sets)
     lines = [
         f"infranoise: study {runtime.handover.study}, seed {runtime.handover.seed}, "
-        f"sets {sets}, {_samples_words(runtime)}, agent "
+        f"sets {sets}, {_samples_words(runtime)}{_shard_words(runtime)}, agent "
         f"{one_line(runtime.agent_facts['name'], 60)}"
     ]
     if runtime.has_backend:
@@ -43,6 +43,11 @@ def header_lines(runtime: Runtime) -> list[str]:
         if not runtime.agent.is_reference:
             lines += [f"infranoise: {line}" for line in design_words(runtime)]
     return lines + [f"infranoise: {warning}" for warning in runtime.warnings]
+
+
+def _shard_words(runtime: Runtime) -> str:
+    shard = runtime.settings.shard
+    return "" if shard is None else f", shard {shard}"
 
 
 def _samples_words(runtime: Runtime) -> str:

@@ -11,7 +11,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, enforcement_words
 from pytest_infranoise.report.model import Line, one_line
 from pytest_infranoise.report.view import StudyView
-from pytest_infranoise.study.configuration import REFERENCE_AGENTS, configuration
+from pytest_infranoise.study.configuration import REFERENCE_AGENTS, configuration, group
 from pytest_infranoise.units import format_cores, format_size
 
 KIND = "pytest-infranoise disclosure card"
@@ -152,8 +152,7 @@ def _tasks_digest(manifest: Mapping[str, Any]) -> str | None:
 def _limits_digest(manifest: Mapping[str, Any], parameter_set: str) -> str | None:
     """Return one digest of what every task was given in a set; None where that is unknown."""
     given = {
-        str(task["name"]): (task.get("limits") or {}).get(parameter_set)
-        for task in manifest["tasks"]
+        str(task["name"]): group(task, "limits").get(parameter_set) for task in manifest["tasks"]
     }
     if not given or None in given.values():
         return None
@@ -167,21 +166,25 @@ def _given(manifest: Mapping[str, Any], parameter_set: str, key: str) -> list[An
     """Return what the tasks were given in a set; empty where nothing is known."""
     found = []
     for task in manifest["tasks"]:
-        limits = (task.get("limits") or {}).get(parameter_set)
-        if limits and key in limits["effective"]:
-            found.append(limits["effective"][key])
+        effective = group(group(group(task, "limits"), parameter_set), "effective")
+        if key in effective:
+            found.append(effective[key])
     return found
 
 
 def _range(values: Iterable[Any], write: Callable[[Any], str], none: str) -> str:
     """Return `32 MiB to 2 GiB`, or what None means where it is among the values."""
-    known = list(values)
+    known = [value for value in values if value is None or _is_number(value)]
     numbers = [value for value in known if value is not None]
     words = [none] if len(numbers) < len(known) else []
     if numbers:
         low, high = write(min(numbers)), write(max(numbers))
         words.insert(0, low if low == high else f"{low} to {high}")
     return " or ".join(words) or UNKNOWN
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _per_set(manifest: Mapping[str, Any], write: Callable[[str], str]) -> str:
@@ -229,7 +232,7 @@ def _method(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     entry = manifest.get("enforcement")
     if isinstance(entry, Mapping):
         return entry
-    engine = (manifest.get("backend") or {}).get("enforcement")
+    engine = group(manifest, "backend").get("enforcement")
     return {} if not engine else DEFAULT_ENFORCEMENT.facts(str(engine))
 
 
@@ -249,7 +252,7 @@ def _kills(manifest: Mapping[str, Any]) -> str:
 
 
 def _enforcement(manifest: Mapping[str, Any]) -> str:
-    engine, words = manifest.get("backend") or {}, enforcement_words(manifest)
+    engine, words = group(manifest, "backend"), enforcement_words(manifest)
     if words is None:
         return UNKNOWN
     version = engine.get("cgroup_version")
@@ -261,8 +264,8 @@ def _visible(manifest: Mapping[str, Any]) -> str:
     visible = _method(manifest).get("visible")
     if visible == "limit":
         return "as many as the CPU limit allows"
-    cores = ((manifest.get("backend") or {}).get("capacity") or {}).get("cpu_cores")
-    if visible != "host" or cores is None:
+    cores = group(group(manifest, "backend"), "capacity").get("cpu_cores")
+    if visible != "host" or not _is_number(cores):
         return UNKNOWN
     return f"all {cores:g} of the host, whatever the CPU limit"
 
@@ -274,8 +277,7 @@ def _timeouts(manifest: Mapping[str, Any]) -> str:
         given = [
             limits["agent_timeout_seconds"]
             for task in tasks
-            if (limits := (task.get("limits") or {}).get(name))
-            and "agent_timeout_seconds" in limits
+            if "agent_timeout_seconds" in (limits := group(group(task, "limits"), name))
         ]
         return _range(given, _seconds, "no deadline")
 
@@ -290,7 +292,7 @@ def _seconds(value: float) -> str:
 
 
 def _location(manifest: Mapping[str, Any]) -> str:
-    agent = manifest.get("agent") or {}
+    agent = group(manifest, "agent")
     location = agent.get("location")
     if isinstance(location, str):
         return location
@@ -302,12 +304,11 @@ def _location(manifest: Mapping[str, Any]) -> str:
 
 
 def _concurrency(manifest: Mapping[str, Any]) -> str:
-    admission, workers = manifest.get("admission") or {}, manifest.get("workers")
-    if workers is None and not admission:
-        return UNKNOWN
-    at_once = UNKNOWN if workers is None else f"at most {max(1, workers)} trial(s) at once"
-    budget = admission.get("budget") or {}
-    if budget.get("memory_bytes") is None or budget.get("cpu_cores") is None:
+    admission, workers = group(manifest, "admission"), manifest.get("workers")
+    is_known = isinstance(workers, int)
+    at_once = f"at most {max(1, workers or 0)} trial(s) at once" if is_known else UNKNOWN
+    budget = group(admission, "budget")
+    if not (_is_number(budget.get("memory_bytes")) and _is_number(budget.get("cpu_cores"))):
         return at_once
     return (
         f"{at_once}; each reserves its {admission.get('admit')} of "
@@ -325,8 +326,8 @@ def _network(manifest: Mapping[str, Any]) -> str:
 
 
 def _endpoint(manifest: Mapping[str, Any]) -> str:
-    given = (manifest.get("disclosed") or {}).get("inference-endpoint")
+    given = group(manifest, "disclosed").get("inference-endpoint")
     if given:
         return str(given)
-    is_reference = (manifest.get("agent") or {}).get("name") in REFERENCE_AGENTS
+    is_reference = group(manifest, "agent").get("name") in REFERENCE_AGENTS
     return "none: the agent is no model" if is_reference else NOT_GIVEN

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,7 @@ from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
 from pytest_infranoise.statistics.sequential import Look
 from pytest_infranoise.study.looks import count_looks
-from pytest_infranoise.study.sessions import accepted_changes
+from pytest_infranoise.study.sessions import accepted_changes, missing_shards
 from pytest_infranoise.study.store import Manifest, Study, table_of
 
 REFERENCE_AGENTS = ("oracle", "nop")
@@ -107,8 +107,7 @@ def _view(
     own = Manifest(manifest).baseline
     chosen = own if baseline is None else baseline
     settings = analysis_settings(manifest, choices, baseline=chosen)
-    changed = accepted_changes(manifest)
-    notes = [f"the study went on although it had changed: {'; '.join(changed)}"] if changed else []
+    notes = [*_part_notes(manifest)]
     if settings.control is not None and chosen != own:
         # Nothing is known of noise around another set, and a repeated rung would bend the ladder.
         if settings.control in table.parameter_sets:
@@ -122,6 +121,16 @@ def _view(
         notes.append(_decided_words(look, whole - len(table)))
     analysis = analyse(table, sets=parameter_sets(manifest), baseline=chosen, settings=settings)
     return StudyView(manifest, table, analysis, planned, directory, is_growing, tuple(notes))
+
+
+def _part_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Say what of its study this is not, and what changed while it ran."""
+    if changed := accepted_changes(manifest):
+        yield f"the study went on although it had changed: {'; '.join(changed)}"
+    if shard := manifest.get("shard"):
+        yield f"shard {shard['number']} of {shard['of']} alone; infranoise merge puts them together"
+    if missing := missing_shards(manifest.get("shards")):
+        yield f"of the study's shards {', '.join(map(str, missing))} are missing"
 
 
 def _decided_words(look: Look, later: int) -> str:

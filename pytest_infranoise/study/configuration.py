@@ -72,6 +72,12 @@ def unknown_fields() -> list[Difference]:
     return [Difference(name, UNKNOWN, UNKNOWN, Weight.DISCLOSE) for name in OUTSIDER_FIELDS]
 
 
+def group(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a group of fields, empty where there is none; manifests come from anywhere."""
+    found = values.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 def configuration(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are one value per study, by dotted name."""
     fields = dict(_flat(manifest))
@@ -121,12 +127,12 @@ def _method(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Dif
         name, _, values = words.partition(": ")
         ours, _, theirs = values.partition(" and ")
         yield Difference(name, ours, theirs, Weight.INCOMPARABLE)
-    presets = [(side.get("enforcement") or {}).get("preset") for side in (first, second)]
+    presets = [group(side, "enforcement").get("preset") for side in (first, second)]
     if presets[0] != presets[1]:  # what they mean is compared, so the names alone are harmless
         yield Difference(
             "enforcement preset", _word("", presets[0]), _word("", presets[1]), Weight.HARMLESS
         )
-    known = [bool((side.get("backend") or {}).get("enforcement")) for side in (first, second)]
+    known = [bool(group(side, "backend").get("enforcement")) for side in (first, second)]
     if not all(known):
         ours, theirs = ("known" if item else UNKNOWN for item in known)
         yield Difference("enforcement", ours, theirs, Weight.DISCLOSE)
@@ -213,9 +219,9 @@ def _limits(
 
 
 def _given(task: Mapping[str, Any], parameter_set: str) -> dict[str, Any]:
-    given = (task.get("limits") or {}).get(parameter_set) or {}
-    found = {key: value for key, value in (given.get("effective") or {}).items() if key != "notes"}
-    found |= {f"{_REQUESTED}{key}": item for key, item in (given.get("requested") or {}).items()}
+    given = group(group(task, "limits"), parameter_set)
+    found = {key: value for key, value in group(given, "effective").items() if key != "notes"}
+    found |= {f"{_REQUESTED}{key}": item for key, item in group(given, "requested").items()}
     if "agent_timeout_seconds" in given:
         found["agent_timeout_seconds"] = given["agent_timeout_seconds"]
     return found
@@ -262,9 +268,12 @@ def _is_group(name: str) -> bool:
 
 
 def _load(manifest: Mapping[str, Any]) -> float | None:
-    load = (manifest.get("load_at_start") or {}).get("load_average")
-    cpus = (manifest.get("host") or {}).get("cpu_count")
-    return round(load[0] / cpus, 1) if load and cpus else None
+    load = group(manifest, "load_at_start").get("load_average")
+    cpus = group(manifest, "host").get("cpu_count")
+    try:
+        return round(load[0] / cpus, 1) if load and cpus else None
+    except (TypeError, LookupError):
+        return None
 
 
 def _same(name: str, first: Any, second: Any) -> bool:
@@ -272,7 +281,7 @@ def _same(name: str, first: Any, second: Any) -> bool:
     if first == second:
         return True
     if name == _LOAD:  # no two hosts are equally busy; only a busy one counts
-        return all(value in (None, UNKNOWN) or value < _BUSY for value in (first, second))
+        return not any(isinstance(value, float) and value >= _BUSY for value in (first, second))
     blank: tuple[Any, ...] = (None, [], {}, "", UNKNOWN)
     is_blank = first in blank and second in blank
     return is_blank and UNKNOWN in (first, second) and name not in _ESSENTIAL

@@ -16,7 +16,7 @@ from pytest_infranoise.study.files import write_json
 from pytest_infranoise.study.journal import JOURNAL_NAME, Journal, encode_line
 from pytest_infranoise.study.looks import LOOKS_NAME
 from pytest_infranoise.study.sameness import changes
-from pytest_infranoise.study.sessions import sessions_of
+from pytest_infranoise.study.sessions import missing_shards, sessions_of
 from pytest_infranoise.study.store import Study, load_study
 from pytest_infranoise.study.writer import MANIFEST_NAME
 
@@ -249,9 +249,7 @@ def _missing(manifest: Mapping[str, Any]) -> tuple[int, ...]:
     shards = manifest.get("shards")
     if not shards and manifest.get("shard"):
         shards = {"of": manifest["shard"]["of"], "numbers": [manifest["shard"]["number"]]}
-    if not shards:
-        return ()
-    return tuple(sorted(set(range(1, shards["of"] + 1)) - set(shards["numbers"])))
+    return missing_shards(shards)
 
 
 def _looks(studies: Sequence[Study]) -> bytes:

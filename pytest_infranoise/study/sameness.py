@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_infranoise.model.enforcement import method_differences
+from pytest_infranoise.study.configuration import group
 
 BUILT_HERE = "pytest-infranoise/"
 """Images of this name are built from the task's files, whose digest is compared."""
@@ -66,9 +67,9 @@ def _values(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Cha
         ("agent", lambda data: data.get("agent"), False),
         ("reward that passes", lambda data: data.get("pass_threshold", 1.0), False),
         ("passed variables", lambda data: data.get("passed_variables") or None, False),
-        ("backend", lambda data: _engine(data).get("backend"), False),
-        ("cgroup version", lambda data: _engine(data).get("cgroup_version"), False),
-        ("admission", lambda data: (data.get("admission") or {}).get("admit"), False),
+        ("backend", lambda data: group(data, "backend").get("backend"), False),
+        ("cgroup version", lambda data: group(data, "backend").get("cgroup_version"), False),
+        ("admission", lambda data: group(data, "admission").get("admit"), False),
     )
     for what, read, is_fixed in readers:
         ours, theirs = read(first), read(second)
@@ -79,10 +80,6 @@ def _values(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Cha
 def _sets(manifest: Mapping[str, Any]) -> list[list[Any]]:
     names = ("id", "memory_multiplier", "cpu_multiplier", "timeout_multiplier")
     return [[item.get(name) for name in names] for item in manifest["parameter_sets"]]
-
-
-def _engine(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    return manifest.get("backend") or {}
 
 
 def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Change]:
@@ -104,7 +101,7 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Chan
 
 
 def _image(task: Mapping[str, Any]) -> Any:
-    image = task.get("image") or {}
+    image = group(task, "image")
     built = str(image.get("reference", "")).startswith(BUILT_HERE)
     return None if built else (image.get("reference"), image.get("digest"))
 

@@ -56,6 +56,13 @@ def accepted_changes(manifest: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(item) for item in found))
 
 
+def missing_shards(shards: Mapping[str, Any] | None) -> tuple[int, ...]:
+    """Return the numbers of the shards that a merged study lacks; `shards` is of its manifest."""
+    if not shards:
+        return ()
+    return tuple(sorted(set(range(1, shards["of"] + 1)) - set(shards["numbers"])))
+
+
 def _added(
     before: Mapping[str, Any], now: Mapping[str, Any], name: str, key: str
 ) -> list[dict[str, Any]]:

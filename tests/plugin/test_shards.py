@@ -67,6 +67,9 @@ def test_five_shards_in_any_order_equal_the_whole(local_bench: Bench, tmp_path: 
             *SWEEP, f"--infra-study={name}", f"--infra-shard={number}/5", workers
         )
         assert result.ret == 0, result.stdout.str()
+        result.stdout.fnmatch_lines(
+            [f"infranoise: study *, shard {number}/5, agent *", f"shard {number} of 5 alone; *"]
+        )
         shards.append(local_bench.path / name)
     blocks = [{record["block"] for record in local_bench.records(folder)} for folder in shards]
     assert [len(own) for own in blocks] == [2, 1, 1, 1, 1]

@@ -14,10 +14,9 @@ from pytest_infranoise.report.compare import (
     compare_cards,
     compare_scores,
     compare_views,
-    comparison_json,
-    comparison_lines,
     required_band,
 )
+from pytest_infranoise.report.compare_words import comparison_json, comparison_lines
 from pytest_infranoise.report.view import StudyView, analysis_settings
 from pytest_infranoise.study.configuration import Weight
 

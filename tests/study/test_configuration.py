@@ -15,6 +15,7 @@ from pytest_infranoise.model.resources import (
     parse_multipliers,
 )
 from pytest_infranoise.model.task import ImageSource, PreparedImage, Task
+from pytest_infranoise.report.card import card_text
 from pytest_infranoise.study.configuration import (
     UNKNOWN,
     Weight,
@@ -99,6 +100,26 @@ def changed(manifest, path):
     else:
         place[path[-1]] = "another"
     return twin
+
+
+STRANGE = ("text", 3, [], [1], {}, {"a": [1]}, None, True)
+
+
+def test_strange_values_are_differences_and_no_crash(manifest):
+    places = [(name,) for name in manifest if name not in ("tasks", "parameter_sets")]
+    places += [("tasks", 0, name) for name in manifest["tasks"][0] if name != "name"]
+    places += [("tasks", 0, "limits", "1x"), ("tasks", 0, "limits", "1x", "effective")]
+    for path in places:
+        for value in STRANGE:
+            twin = copy.deepcopy(manifest)
+            holder = twin
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = value
+            for first, second in ((manifest, twin), (twin, manifest), (twin, twin)):
+                assert all(item.first or item.second for item in differences(first, second, PAIRS))
+                changes(first, second)
+            assert len(card_text(twin)) == 10
 
 
 def test_a_study_differs_in_nothing_from_itself(manifest):
