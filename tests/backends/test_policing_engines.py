@@ -80,9 +80,10 @@ def test_a_killed_child_ends_the_trial_within_200_ms(live: Any, backend: Backend
     if backend.info.kills_groups:
         assert (times, phase.victim) == ([], "all")
     else:
-        print(f"{backend.info.engine}: acted after {times[-1] - times[0]:.2f} s")
-        # An emulated machine needs longer for a single step.
-        assert times[-1] - times[0] <= (0.2 if quick < 0.1 else 0.2 + 5 * quick)
+        acted = times[-1] - times[0] if times else 0.0  # before the first line was printed
+        print(f"{backend.info.engine}: acted after {acted:.2f} s")
+        # A machine that is emulated or overloaded needs longer for a single step.
+        assert acted <= (0.2 if quick < 0.1 else 0.2 + 5 * quick)
         if quick < 0.1:
             assert phase.victim == "child"
 
