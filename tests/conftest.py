@@ -19,6 +19,7 @@ from pytest_infranoise.errors import BackendUnavailableError
 from pytest_infranoise.model.resources import Allocation
 
 pytest_plugins = ["pytester"]
+collect_ignore = ["terminal_bench_style"]  # benchmark tasks: test_terminal_bench_style runs them
 
 
 def pytest_configure(config: pytest.Config) -> None:

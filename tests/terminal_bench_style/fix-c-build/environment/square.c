@@ -1,0 +1,3 @@
+#include "square.h"
+
+int square(int number) { return number * number; }
