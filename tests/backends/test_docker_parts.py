@@ -192,7 +192,8 @@ def test_engine_info(engine: Any) -> None:
     info = engine().info
     assert (info.engine, info.engine_id, info.cgroup_version) == ("docker 27.1", "docker:abc", 2)
     assert (info.capacity.memory_bytes, info.capacity.cpu_cores) == (8 * 1024 * MIB, 4.0)
-    assert info.capacity.minimum_memory_bytes == 6 * MIB
+    assert info.capacity.minimum_memory_bytes == 12 * MIB
+    assert engine(CgroupVersion="1").info.capacity.minimum_memory_bytes == 6 * MIB
     assert info.notes[0] == "a note"
     assert info.notes[1].startswith("no shared memory ceiling over all trials: ")
     assert not info.has_ceiling

@@ -31,6 +31,12 @@ from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.units import MIB
 
 MINIMUM_MEMORY_BYTES = 6 * MIB
+_MINIMUM_START_BYTES = {1: MINIMUM_MEMORY_BYTES, 2: 12 * MIB}
+"""The least limit with which a container starts, by cgroup version.
+
+The engine accepts 6 MiB. On version 2 the runtime's first process is charged to the container: with
+6 MiB it dies, and with more it was seen to take up to 9 MiB.
+"""
 MINIMUM_CPU_CORES = 0.01
 SHARES_PER_CORE = 1024
 """CPU weight: a guarantee of one core is the engine's default of 1024 shares, others in proportion.
@@ -229,16 +235,17 @@ def engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...])
         )
     if not facts.get("SwapLimit"):
         notes += ("the engine cannot limit swap: swap may be a way out of the memory limit",)
+    version = int(facts.get("CgroupVersion") or 1)
     return EngineInfo(
         backend="docker",
         engine=engine,
         engine_id=f"docker:{facts.get('ID') or endpoint}",
-        cgroup_version=int(facts.get("CgroupVersion") or 1),
+        cgroup_version=version,
         enforcement="hard limit",
         capacity=Capacity(
             memory_bytes=int(facts["MemTotal"]),
             cpu_cores=float(facts["NCPU"]),
-            minimum_memory_bytes=MINIMUM_MEMORY_BYTES,
+            minimum_memory_bytes=_MINIMUM_START_BYTES[version],
             minimum_cpu_cores=MINIMUM_CPU_CORES,
         ),
         isolation="container",
