@@ -88,7 +88,7 @@ def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -
         (output or b"").decode("utf-8", "replace"),
         # A missing reward is an error already: here only a line can say more about it.
         asks_for_ctrf=is_zero and asks_for_ctrf(verification.script),
-        has_ctrf=sandbox.read(CTRF, max_bytes=1) is not None,
+        has_ctrf=bool(sandbox.read(CTRF, max_bytes=1)),  # an empty one was only made room for
     )
     return verdict if proof is None else Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)
 

@@ -100,3 +100,14 @@ def test_the_variables_of_solutions_must_be_there_for_the_screen(plain_bench: Be
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *[[]solution[]] env.KEY: INFRANOISE_NO_SUCH is not set*"])
+
+
+def test_a_resumed_study_keeps_the_screening_it_began_with(one_bench: Bench) -> None:
+    one_bench.task("calm")
+    one_bench.task("wrong", "true")
+    options = ("--infra-multipliers=1", "-n0", "--infra-screen-oracle", "--infra-study=mine")
+    one_bench.run(*options)
+    result = one_bench.run(*options, "--infra-resume")
+    result.stdout.no_fnmatch_line("*oracle screen, * of *: *")
+    result.stdout.fnmatch_lines(["left out: wrong: its reference solution is failed uncapped"])
+    assert len(one_bench.records(one_bench.path / "mine")) == 1
