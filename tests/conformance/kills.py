@@ -354,7 +354,7 @@ NO_KERNEL_KILL = [
     ),
     Scenario(
         name="fork bomb against the memory limit",
-        agent="for i in $(seq 450); do sleep 100 & done; exit 1",
+        agent="for i in $(seq 200); do sleep 100 & done; exit 1",
         memory_mib=16,
         # Who is killed is up to the kernel; what is left fills the memory, so it may be the tests.
         right=(

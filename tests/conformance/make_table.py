@@ -9,6 +9,7 @@ benchmarks/kills.py. `--short` prints the README's section alone.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def load(places: Iterable[Path]) -> dict[str, dict[str, Any]]:
     for place in places:
         for file in sorted(place.glob("*.json")) if place.is_dir() else [place]:
             content = json.loads(file.read_text(encoding="utf-8"))
-            if content.get("engine") in ENGINES:
+            if content.get("engine") in ENGINES and "results" in content:
                 known = engines.setdefault(content["engine"], {"facts": {}, "results": {}})
                 known["facts"] = content["facts"]
                 known["results"].update(content["results"])
@@ -83,34 +84,46 @@ def cell(result: dict[str, Any] | None, reasons: Reasons) -> str:
     if result["status"] == "n/a":
         return f"n/a {reasons.number(result['reason'])}"
     runs = f" ({result['runs']})" if result["runs"] > 1 else ""
-    return f"{result['status']}{runs}"
+    return f"{result['status']}{runs}" + (f": {result['wrong'][0]}" if result["wrong"] else "")
 
 
 def words(right: Right) -> str:
     """Say a right record in a few words."""
-    text = right.outcome if right.cause is None else f"{right.outcome}/{right.cause}"
+    parts = [right.outcome if right.cause is None else f"{right.outcome}/{right.cause}"]
+    if right.ending not in ("exit", "absent"):
+        parts.append(f"ending {right.ending}")
+    if isinstance(right.exit_code, int) and right.exit_code != 0:
+        parts.append(f"exit code {right.exit_code}")
     kills = [f"{count_words(count)} in {phase}" for phase, count in right.kills.items()]
-    return f"{text}; kills: {', '.join(kills)}" if kills else text
+    return ", ".join(parts) + (f"; kills: {', '.join(kills)}" if kills else "")
 
 
 def count_words(count: Any) -> str:
     """Say an expected count."""
     if count is None:
         return "unknown"
-    return f"{count[0]} or more" if isinstance(count, tuple) else str(count)
+    if isinstance(count, tuple):
+        return f"{count[0]} or more" if count[0] else "any number"
+    return str(count)
 
 
 def right_words(scenario: Scenario, engines: Iterable[str]) -> str:
-    """Say the right records of a scenario; of several, each once."""
+    """Say the right records of a scenario: for all engines, then those of some."""
     common = scenario.right if isinstance(scenario.right, tuple) else (scenario.right,)
-    said = [words(right) for right in common]
+    said = dict.fromkeys(words(right) for right in common)
+    others: dict[str, list[str]] = {}
     for key in engines:
         if scenario.reason_against(key) is None:
-            for right in scenario.right_on(key):
-                line = words(right)
-                if line not in said and right not in common:
-                    said.append(f"{line} ({key})")
-    return "<br>".join(dict.fromkeys(said))
+            for line in dict.fromkeys(words(right) for right in scenario.right_on(key)):
+                if line not in said:
+                    others.setdefault(line, []).append(f"`{key}`")
+    return "<br>".join([*said, *(f"{line} ({', '.join(keys)})" for line, keys in others.items())])
+
+
+def kernel(facts: dict[str, Any]) -> str:
+    """Return the kernel's version without what its builder added."""
+    found = re.match(r"\d+\.\d+", str(facts["kernel"]))
+    return found[0] if found else "unknown"
 
 
 def facts_table(engines: dict[str, dict[str, Any]]) -> list[str]:
@@ -119,7 +132,7 @@ def facts_table(engines: dict[str, dict[str, Any]]) -> list[str]:
     for key, content in engines.items():
         facts = content["facts"]
         lines.append(
-            f"| `{key}` | {ENGINES[key]} | {facts['engine']} | {facts['kernel']} "
+            f"| `{key}` | {ENGINES[key]} | {facts['engine']} | {kernel(facts)} "
             f"| {facts['enforcement']} | {facts['as']} |"
         )
     return lines
@@ -153,7 +166,7 @@ def summary(engines: dict[str, dict[str, Any]]) -> list[str]:
         ]
         runs = sum(result.get("runs", 0) for result in found if result)
         lines.append(
-            f"| {ENGINES[key]} | {content['facts']['kernel']} "
+            f"| {ENGINES[key]} | {kernel(content['facts'])} "
             f"| {' | '.join(map(str, counted))} | {runs} |"
         )
     return lines

@@ -134,7 +134,7 @@ def test_the_table_says_what_was_right_wrong_and_not_played(tmp_path: Path) -> N
     text = page(engines, [])
     rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if "|" in line}
     assert rows[names[0]].endswith("| right (20) |")
-    assert rows[names[1]].endswith("| wrong |")
+    assert rows[names[1]].endswith("| wrong: outcome |")
     assert rows[names[2]].endswith("| n/a 1 |")
     assert "1. because" in text
     assert summary(engines)[-1].endswith("| 1 | 1 | 1 | 21 |")
