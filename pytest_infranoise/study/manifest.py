@@ -197,6 +197,7 @@ def _task_facts(task: Task, facts: StudyFacts) -> dict[str, Any]:
         ),
         "leftovers": task.leftovers or facts.leftovers,
         "network": task.network,
+        "storage_bytes": task.storage_bytes,
         "notes": task.notes,
         "limits": {
             item.id: {
