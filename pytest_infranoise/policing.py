@@ -4,6 +4,7 @@ A `PolicedSandbox` stands around an engine's sandbox. A thread looks at the coun
 `LOOK_SECONDS` for as long as the sandbox is open; so does every reading that somebody else makes.
 """
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -136,8 +137,10 @@ class PolicedSandbox:
         self._own_kills = 0
         self._running = 0
         self._is_cleared = False
-        self._cleared_at: float | None = None
-        self._change = threading.Condition()  # guards all of the above
+        self._cleared_at = math.inf
+        self._clear_seconds = 0.0
+        self._clearing = threading.Lock()  # guards the three
+        self._change = threading.Condition()  # guards what stands above
         self._reading = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="infranoise-police", daemon=True)
@@ -180,14 +183,16 @@ class PolicedSandbox:
                 self.has_ended = True
 
     def _clear(self) -> None:
-        """Kill all that is left, once."""
-        with self._change:
+        """Kill all that is left, once; return when that is done, whoever does it."""
+        with self._clearing:
             if self._is_cleared:
                 return
-            self._change.wait_for(lambda: not self._running, _GRACE_SECONDS)
-            self._cleared_at = self._cleared_at or time.monotonic()
-        self._inner.kill_all()
-        self._is_cleared = True
+            with self._change:
+                self._change.wait_for(lambda: not self._running, _GRACE_SECONDS)
+            self._cleared_at = time.monotonic()
+            self._inner.kill_all()
+            self._is_cleared = True
+            self._clear_seconds = time.monotonic() - self._cleared_at
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -221,15 +226,16 @@ class PolicedSandbox:
             with self._change:
                 self._running -= 1
                 self._change.notify_all()
+        ended_at = min(begun + result.wall_seconds, time.monotonic())
         died = result.exit_code == SIGKILL_EXIT
         if not self._ends_here(expect_kill=died):
             return result
-        if self.victim is None:
-            self.victim = self._tell_victim(died, begun + result.wall_seconds)
-        if self._kernel_kills_all:
-            self.victim = "all"
         with suppress(SandboxError):
             self._clear()
+        if self.victim is None:
+            self.victim = self._tell_victim(died, ended_at)
+        if self._kernel_kills_all:
+            self.victim = "all"
         return replace(result, ending=Ending.OOM_POLICY, exit_code=None)
 
     def _tell_victim(self, died: bool, ended_at: float) -> Victim | None:
@@ -237,9 +243,10 @@ class PolicedSandbox:
 
         Where everything is slow, so may be the news of the step's end: then it is unknown.
         """
-        if self._cleared_at is None or ended_at <= self._cleared_at:
-            return "step" if died else "child"
-        return "child" if ended_at - self._cleared_at <= _PROMPT_SECONDS else None
+        with self._clearing:
+            if ended_at <= self._cleared_at:
+                return "step" if died else "child"
+            return "child" if self._clear_seconds <= _PROMPT_SECONDS else None
 
     def _ends_here(self, *, expect_kill: bool) -> bool:
         """Whether the policy ends the trial with this step; looks once more to find out."""

@@ -65,11 +65,15 @@ def agent(trial: LiveTrial, script: str) -> TrialRecord:
     return trial.record()
 
 
-def test_a_killed_child_ends_the_trial_within_200_ms(live: Any, backend: Backend) -> None:
-    trial = live(CONTAINER)
+def seconds_of_a_step(trial: LiveTrial) -> float:
     begun = time.monotonic()
     trial.sandbox.exec(["true"])
-    quick = time.monotonic() - begun
+    return time.monotonic() - begun
+
+
+def test_a_killed_child_ends_the_trial_within_200_ms(live: Any, backend: Backend) -> None:
+    trial = live(CONTAINER)
+    quick = seconds_of_a_step(trial)
     record = agent(trial, f"{HOG}; {COUNT_UP}")
     assert (record.outcome, record.cause) == (Outcome.OOM, Cause.ENDED_PHASE)
     phase = record.phases[1]
@@ -90,13 +94,16 @@ def test_a_killed_child_ends_the_trial_within_200_ms(live: Any, backend: Backend
 
 def test_a_killed_step_is_the_victim(live: Any, backend: Backend) -> None:
     trial = live(CONTAINER)
+    quick = seconds_of_a_step(trial)
     with trial.phase(Phase.AGENT) as phase:
         phase.finish(trial.sandbox.exec(HOG.split()))
     assert not trial.is_open
     trial.close()
     record = trial.record()
     assert (record.outcome, record.cause) == (Outcome.OOM, Cause.ENDED_PHASE)
-    assert record.phases[1].victim == ("all" if backend.info.kills_groups else "step")
+    victim = "all" if backend.info.kills_groups else "step"
+    # Where an emulated or overloaded machine is late with the news, it is unknown.
+    assert record.phases[1].victim == victim or (record.phases[1].victim is None and quick > 0.1)
 
 
 def test_under_the_process_policy_the_trial_goes_on(live: Any) -> None:
