@@ -88,7 +88,7 @@ def read_settings(config: pytest.Config) -> Settings:
         order=_choice(config, "order"),
         seed=given("seed", _integer),
         backend=_choice(config, "backend"),
-        agent=option_value(config, "agent") or _default_agent(config),
+        agent=_agent(config),
         agent_files=tuple(option_value(config, "agent-files")),
         agent_env=tuple(option_value(config, "agent-env")),
         leftovers=_choice(config, "leftovers"),
@@ -189,8 +189,11 @@ def _reward(text: str, *, where: str) -> float:
     return reward
 
 
-def _default_agent(config: pytest.Config) -> str:
-    """Return the conftest's own agent where there is one: whoever wrote it wants it used."""
+def _agent(config: pytest.Config) -> str:
+    """Return the agent that was named, else the conftest's own: whoever wrote it wants it used."""
+    named: str | None = option_value(config, "agent")
+    if named is not None:
+        return named
     return HOOK_AGENT if config.hook.pytest_infra_run_agent.get_hookimpls() else "oracle"
 
 
