@@ -24,7 +24,6 @@ _LONGEST_PAUSE_SECONDS = 1.0
 # A killed command is reported some milliseconds after the counter has risen: so long we wait, to
 # learn whether it was the victim, before we kill what is left.
 _GRACE_SECONDS = 0.03
-_PROMPT_SECONDS = 0.2
 
 LENIENT_WATCHDOG = "lenient watchdog"
 POLICY_ENDED = "oom policy container: a kill has ended this trial"
@@ -138,7 +137,6 @@ class PolicedSandbox:
         self._running = 0
         self._is_cleared = False
         self._cleared_at = math.inf
-        self._clear_seconds = 0.0
         self._clearing = threading.Lock()  # guards the three
         self._change = threading.Condition()  # guards what stands above
         self._reading = threading.Lock()
@@ -192,7 +190,6 @@ class PolicedSandbox:
             self._cleared_at = time.monotonic()
             self._inner.kill_all()
             self._is_cleared = True
-            self._clear_seconds = time.monotonic() - self._cleared_at
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -239,14 +236,14 @@ class PolicedSandbox:
         return replace(result, ending=Ending.OOM_POLICY, exit_code=None)
 
     def _tell_victim(self, died: bool, ended_at: float) -> Victim | None:
-        """Tell a step that was killed from one that we killed after its child.
+        """Tell a step that the kernel killed from one that outlived its child.
 
-        Where everything is slow, so may be the news of the step's end: then it is unknown.
+        One that died after we began to kill the rest may have been killed by either.
         """
+        if not died:
+            return "child"
         with self._clearing:
-            if ended_at <= self._cleared_at:
-                return "step" if died else "child"
-            return "child" if self._clear_seconds <= _PROMPT_SECONDS else None
+            return "step" if ended_at <= self._cleared_at else None
 
     def _ends_here(self, *, expect_kill: bool) -> bool:
         """Whether the policy ends the trial with this step; looks once more to find out."""

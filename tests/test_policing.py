@@ -140,7 +140,7 @@ def test_the_first_kill_ends_step_and_trial(policed: Any) -> None:
     result = sandbox.exec(["x"])
     assert (result.ending, result.exit_code, result.output) == (Ending.OOM_POLICY, None, "printed")
     assert time.monotonic() - begun < 0.1 + 0.2
-    assert sandbox.victim == "child"
+    assert sandbox.victim is None  # by the kernel or by us: both kill alike
     for refused in (lambda: sandbox.exec(["y"]), lambda: sandbox.put(Path("x"), "/y")):
         with pytest.raises(SandboxError, match="oom policy container") as caught:
             refused()

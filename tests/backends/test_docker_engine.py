@@ -262,7 +262,7 @@ def test_full_memory_makes_upkeep_impossible_and_says_so(open_sandbox: Open) -> 
     assert shell(sandbox, "dd if=/dev/zero of=/dev/shm/f bs=65536 count=800").exit_code == 137
     with pytest.raises(SandboxError, match="no memory is left") as caught:
         sandbox.kill_all()
-    assert caught.value.cause == Cause.SANDBOX_LOST
+    assert caught.value.cause == Cause.HARNESS
     assert sandbox.is_alive()
 
 
