@@ -205,7 +205,8 @@ def test_kill_that_takes_the_container_along(backend: DockerBackend, open_sandbo
         shell(sandbox, "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/dev/null bs=8M & done; wait")
     assert caught.value.cause == Cause.SANDBOX_LOST
     counters = sandbox.counters(expect_kill=True)
-    assert (counters.oom_kills, counters.took_holder) == (1, True)
+    assert counters.oom_kills in (1, 2)  # another may die before the first one's memory is free
+    assert counters.took_holder is True
     assert counters.limit_reached is True
 
 

@@ -10,9 +10,11 @@ import tarfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docker.errors import APIError, NotFound
 from hypothesis import given
 from hypothesis import strategies as st
 from sandboxes import allocation, make_task
@@ -29,8 +31,10 @@ from pytest_infranoise.backends.docker.connection import (
 )
 from pytest_infranoise.backends.docker.context import context_digest, context_files, pack_context
 from pytest_infranoise.backends.docker.counters import parse_fetched
+from pytest_infranoise.backends.docker.deaths import Holder
 from pytest_infranoise.backends.docker.dockerfile import buildkit_feature, has_syntax_line
 from pytest_infranoise.backends.docker.execution import code_of_refusal, is_refusal
+from pytest_infranoise.backends.docker.failures import is_gone
 from pytest_infranoise.backends.docker.images import image_slug
 from pytest_infranoise.backends.docker.locks import exclusive
 from pytest_infranoise.backends.docker.stream import ExecStream, FrameReader
@@ -602,3 +606,35 @@ def test_fetched_files() -> None:
     assert (two.version, two.memory_subtree("memory.events")) == (2, ["oom_kill 1"])
     assert parse_fetched("") is None
     assert parse_fetched("==> ./cgroup.controllers\ncpu pids\n") is None
+
+
+# --- what an engine's error says of the container ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "gone"),
+    [
+        (404, "No such container: abc", True),
+        (409, "Container abc is not running", True),
+        (409, "removal of container abc is already in progress", True),
+        (409, "Container abc is paused, unpause the container before exec", False),
+        (500, "Container abc is not running: Exited (137) Less than a second ago", True),
+        (500, "no space left on device", False),
+    ],
+)
+def test_what_says_that_a_container_is_gone(status: int, message: str, gone: bool) -> None:
+    response = SimpleNamespace(status_code=status, reason="", url="")
+    kind = NotFound if status == 404 else APIError
+    assert is_gone(kind(message, response=response, explanation=message)) is gone
+    assert not is_gone(ValueError(message))
+
+
+def test_a_holder_s_end_is_seen_on_its_own_host_only() -> None:
+    with subprocess.Popen(["sleep", "30"]) as process:
+        holder = Holder(process.pid, is_here=True)
+        assert not holder.is_ending()
+        process.kill()
+        while not holder.is_ending():  # a zombie until it is waited for
+            time.sleep(0.001)
+        assert not Holder(process.pid, is_here=False).is_ending()
+    assert holder.is_ending()

@@ -254,13 +254,7 @@ FROM_OUTSIDE = [
         agent=BEGUN,
         deadline=3.0,
         meanwhile=outside.freeze_for_good,
-        right=Right(
-            outcome="infra_error", cause="engine", ending="error", kills={"agent": UNKNOWN}
-        ),
-        instead={
-            "local*": Right(outcome="infra_error", cause="engine", ending="error"),
-            "watchdog": Right(outcome="infra_error", cause="engine", ending="error"),
-        },
+        right=Right(outcome="infra_error", cause="engine", ending="error"),
         is_slow=True,
     ),
     Scenario(

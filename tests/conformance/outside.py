@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docker.errors import APIError
 from sandboxes import allocation, request_for
 
 from pytest_infranoise.backends.base import Backend, Sandbox, SandboxRequest
@@ -146,7 +147,11 @@ def remove(outside: Outside) -> None:
 
 def restart(outside: Outside) -> None:
     """Restart the container while its step runs."""
-    outside.container.restart(timeout=0)
+    try:
+        outside.container.restart(timeout=0)
+    except APIError as error:  # the trial has seen its end, and removes it already
+        if "removal" not in str(error.explanation) and error.status_code != 404:
+            raise
 
 
 def stop(outside: Outside) -> None:

@@ -1,6 +1,8 @@
-"""What the engine's events say about a container's end."""
+"""How a container ended: its first process as this host sees it, and the engine's events."""
 
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
@@ -10,6 +12,29 @@ from pytest_infranoise.backends.docker.failures import engine_calls
 # The engine hears of a kill and of the first process's end apart, some milliseconds later each.
 _TOGETHER_SECONDS = 0.25
 _NEWS_SECONDS = 1.0
+_PF_EXITING = 0x4
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A container's first process: `pid` is the engine's number of it.
+
+    `is_here` says whether that is this host's number too.
+    """
+
+    pid: int
+    is_here: bool
+
+    def is_ending(self) -> bool:
+        """Whether this host already knows of its end; the engine hears of it later."""
+        if not self.is_here:
+            return False
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return True
+        flags = status.rpartition(")")[2].split()[6]
+        return bool(int(flags) & _PF_EXITING)
 
 
 def died_by_kill(client: DockerClient, container_id: str) -> bool | None:

@@ -13,6 +13,7 @@ from docker import DockerClient
 from docker.errors import APIError
 
 from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES
+from pytest_infranoise.backends.docker.deaths import Holder
 from pytest_infranoise.backends.docker.failures import engine_calls, is_gone
 from pytest_infranoise.backends.docker.stream import STDERR, STDOUT, ExecStream, FrameReader
 from pytest_infranoise.backends.output import OutputTail
@@ -62,12 +63,12 @@ def run_exec(
     container_id: str,
     request: ExecRequest,
     *,
-    holder_pid: int,
+    holder: Holder,
     kill: Callable[[], None] | None = None,
 ) -> ExecOutcome:
     """Run a command; at the deadline `kill` is called to end it.
 
-    `holder_pid` is the engine's process number of the container's first process.
+    `holder` is the container's first process.
 
     Raises:
         SandboxError: the container or the engine is gone.
@@ -85,18 +86,20 @@ def run_exec(
         finally:
             run.close()
         if exit_code == SIGKILL_EXIT:
-            _require_running(client, container_id, holder_pid)
+            _require_running(client, container_id, holder)
     return ExecOutcome(exit_code, output, wall_seconds)
 
 
-def _require_running(client: DockerClient, container_id: str, holder_pid: int) -> None:
+def _require_running(client: DockerClient, container_id: str, holder: Holder) -> None:
     """Tell a command that was killed from one that died with its container.
 
     When PID 1 ends the kernel kills the rest first, so the engine hears of the command before it
     hears of the container. One that was restarted since is another one.
     """
     until = time.monotonic() + _DEATH_NEWS_SECONDS
-    while client.api.inspect_container(container_id)["State"]["Pid"] == holder_pid:
+    while not holder.is_ending():
+        if client.api.inspect_container(container_id)["State"]["Pid"] != holder.pid:
+            break
         if time.monotonic() >= until:
             return
         time.sleep(0.02)

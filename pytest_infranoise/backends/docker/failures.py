@@ -34,10 +34,18 @@ def one_line(text: str) -> str:
 
 
 def is_gone(error: Exception) -> bool:
-    """Whether the engine says that the container does not run or does not exist any more."""
+    """Whether the engine says that the container does not run or does not exist any more.
+
+    One that somebody has paused is still there.
+    """
     if isinstance(error, NotFound):
         return True
-    return isinstance(error, APIError) and error.status_code == CONFLICT
+    if not isinstance(error, APIError):
+        return False
+    message = str(error.explanation)
+    is_conflict = error.status_code == CONFLICT and "is paused" not in message
+    # Where it ends while a command is started, the engine calls it an error of its own.
+    return is_conflict or "is not running" in message
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pytest_infranoise.backends.cgroup import CgroupFiles, read_counters, read_l
 from pytest_infranoise.backends.cgroup_paths import ceiling_of, ceiling_was_reached
 from pytest_infranoise.backends.docker import copying
 from pytest_infranoise.backends.docker.counters import FETCH_SCRIPT, find_on_host, parse_fetched
-from pytest_infranoise.backends.docker.deaths import died_by_kill
+from pytest_infranoise.backends.docker.deaths import Holder, died_by_kill
 from pytest_infranoise.backends.docker.execution import ExecOutcome, ExecRequest, run_exec
 from pytest_infranoise.backends.docker.failures import (
     TRANSPORT_ERRORS,
@@ -84,8 +84,9 @@ class DockerSandbox:
         self.container_id = container_id
         self._client = client
         self._allocation = allocation
-        self._holder_pid = int(self._state()["Pid"])
-        self._paths = find_on_host(self._holder_pid, container_id) if counters_on_host else None
+        pid = int(self._state()["Pid"])
+        self._paths = find_on_host(pid, container_id) if counters_on_host else None
+        self._holder = Holder(pid, is_here=self._paths is not None)
         self._cgroup = self._cgroup_number()
         self._last = Counters()
         self._closed = False
@@ -139,9 +140,7 @@ class DockerSandbox:
         )
 
     def _run(self, request: ExecRequest, kill: Callable[[], None] | None = None) -> ExecOutcome:
-        return run_exec(
-            self._client, self.container_id, request, holder_pid=self._holder_pid, kill=kill
-        )
+        return run_exec(self._client, self.container_id, request, holder=self._holder, kill=kill)
 
     def kill_all(self) -> None:
         """Kill every process but the holder, and wait until all are gone and reaped."""
@@ -246,6 +245,10 @@ class DockerSandbox:
         if reading.oom_kills is None:
             return self._hint()
         self._last = reading
+        if reading.oom_kills and self._holder.is_ending():
+            with suppress(SandboxError):
+                took_holder = died_by_kill(self._client, self.container_id)
+                return replace(reading, took_holder=took_holder)
         return reading
 
     def _read_counters(self) -> Counters:
