@@ -1,7 +1,7 @@
 """Scenarios about methods of enforcing limits: policies, overruns, ceilings, what is seen."""
 
 import outside
-from endings import BEGUN, LOST, LOST_BUT_COUNTED, within
+from endings import BEGUN, LOST, within
 from kills import GROW, HOLD, OK, PASSED, REWARD
 from scenario import Right, Scenario
 
@@ -112,7 +112,6 @@ CEILING = [
         agent=BEGUN,
         meanwhile=outside.greed_beside_then_end,
         right=LOST,
-        instead={"local*": LOST_BUT_COUNTED},
         not_for=NO_CEILING,
     ),
 ]
