@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 # Written apart, so that this file does not match itself.
 _HOSTS = ("py" + "pi.org", "python" + "hosted", "docker" + ".io/", "gh" + "cr.io", "quay" + ".io")
-_HOSTS += ("deb." + "debian.org", "registry" + ".npmjs", "pkg" + ".dev", "gcr" + ".io")
+_HOSTS += ("deb." + "debian" + ".org", "registry" + ".npmjs", "pkg" + ".dev", "gcr" + ".io")
 _PLACES = (
     r"/wo" + r"rk/",
     r"/ro" + r"ot/\.",
