@@ -60,8 +60,10 @@ class Ceilings:
         """Return what the engine is told to put sandboxes into, as a name in the place."""
         return self.prefix + _word(study)
 
-    def make(self, study: str, limit_bytes: int) -> Path:
+    def make(self, study: str, limit_bytes: int, *, allow_swap: bool = False) -> Path:
         """Make a study's ceiling, whoever asks first, and return its memory folder.
+
+        Swap would be a way out of it for a trial without a limit of its own, unless it is allowed.
 
         Raises:
             OSError: the kernel or the service manager refused.
@@ -71,7 +73,7 @@ class Ceilings:
             self._release(study)
             self._remove_dead()
             self._locks[study] = self._enter(study, limit_bytes)
-        self._limit(folder, limit_bytes)
+        self._limit(folder, limit_bytes, allow_swap=allow_swap)
         return folder
 
     def _enter(self, study: str, limit_bytes: int) -> int:
@@ -89,13 +91,22 @@ class Ceilings:
     def _create(self, study: str, limit_bytes: int) -> None:
         self.folder(study).mkdir(exist_ok=True)
 
-    def _limit(self, folder: Path, limit_bytes: int) -> None:
+    def _limit(self, folder: Path, limit_bytes: int, *, allow_swap: bool) -> None:
         if self._place.version == 2:
             _write(folder / "memory.max", limit_bytes)
+            self._limit_swap(folder / "memory.swap.max", "max" if allow_swap else 0)
             return
         with contextlib.suppress(OSError):  # always so on current kernels
             _write(folder / "memory.use_hierarchy", 1)
+        both = folder / "memory.memsw.limit_in_bytes"  # never below the other one
+        self._limit_swap(both, -1)
         _write(folder / "memory.limit_in_bytes", limit_bytes)
+        self._limit_swap(both, -1 if allow_swap else limit_bytes)
+
+    def _limit_swap(self, file: Path, value: int | str) -> None:
+        with contextlib.suppress(OSError):  # not there on a kernel that does not account for swap
+            if file.exists():
+                _write(file, value)
 
     def _delete(self, name: str) -> None:
         """Remove an empty ceiling; OSError as long as it is in use."""
@@ -289,7 +300,7 @@ def _word(study: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", study)
 
 
-def _write(file: Path, value: int) -> None:
+def _write(file: Path, value: int | str) -> None:
     file.write_text(str(value), encoding="ascii")
 
 

@@ -131,6 +131,13 @@ def test_a_ceiling_is_made_once_and_kept_while_it_is_used(place: CeilingPlace, s
     first, second = Ceilings(place), Ceilings(place)
     folder = first.make(study, CEILING)
     assert second.make(study, CEILING) == folder
+    swap = folder / ("memory.swap.max" if place.version == 2 else "memory.memsw.limit_in_bytes")
+    if swap.exists():  # no way out
+        assert int(swap.read_text()) == (0 if place.version == 2 else CEILING)
+        first.make(study, 2 * CEILING)
+        first.make(study, CEILING, allow_swap=True)
+        text = swap.read_text().strip()
+        assert text == "max" if place.version == 2 else int(text) > CEILING
     assert limit_of(folder, place.version) == CEILING
     first.close()
     second.make(study + "-other", CEILING)  # looks for what dead runs left

@@ -130,7 +130,8 @@ class DockerBackend:
         if self._ceilings is None or request.ceiling_bytes is None:
             return None
         try:
-            self._ceilings.make(request.study, request.ceiling_bytes)
+            allow_swap = request.enforcement.swap == "twice"
+            self._ceilings.make(request.study, request.ceiling_bytes, allow_swap=allow_swap)
         except OSError as error:
             message = f"docker, opening {request.trial}: no shared ceiling: {error}"
             raise SandboxError(Cause.SANDBOX_START, message) from error

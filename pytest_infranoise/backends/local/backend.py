@@ -275,7 +275,12 @@ class LocalBackend:
         if parent is None:
             return None
         if wish.ceiling_bytes is not None and self._ceilings is not None:
-            parent = parent.under(self._ceilings.make(wish.state.study, wish.ceiling_bytes))
+            ceiling = self._ceilings.make(
+                wish.state.study,
+                wish.ceiling_bytes,
+                allow_swap=wish.enforcement.swap == "twice",
+            )
+            parent = parent.under(ceiling)
         return parent.child(name, has_cpus=wish.cpus is not None)
 
     def _plan(self, wish: "_Wish", folder: Path, cgroup: TrialCgroup | None) -> Plan:
