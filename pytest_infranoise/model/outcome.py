@@ -206,7 +206,7 @@ def _provider_failed(evidence: Evidence) -> Classification | None:
     for item in evidence.phases:
         if item.phase is Phase.TEARDOWN or _was_own_end(item, evidence):
             continue
-        if item.ending is Ending.LOST:
+        if item.ending is Ending.LOST and not (item.oom_kills and item.took_holder):
             return Classification.infra(item.error_cause or Cause.SANDBOX_LOST, item.error)
         if item.ending is Ending.ERROR:
             return Classification.infra(item.error_cause or Cause.HARNESS, item.error)

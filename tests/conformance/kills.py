@@ -1,5 +1,7 @@
 """Scenarios in which memory decides: kernel kills, and what only looks like one."""
 
+from dataclasses import replace
+
 import outside
 from scenario import UNKNOWN, Right, Scenario
 
@@ -34,6 +36,12 @@ PASSED = Right(outcome="passed", exit_code=0)
 
 ANY_NUMBER = {"agent": (1, 10**6), "verify": (0, 10**6)}
 HOLDER_IS_OUTSIDE = "its holder is not charged to the trial"
+HOLDER_KILLED = Right(
+    outcome="oom", cause="ended_phase", kills={"agent": (1, 6)}, ending="lost", victim="all"
+)
+UNATTRIBUTED = replace(
+    HOLDER_KILLED, outcome="infra_error", cause="unattributed_kill", limit_reached=UNKNOWN
+)
 NO_CGROUP = {"watchdog": "it has no cgroup"}
 
 IN_THE_AGENT_PHASE = [
@@ -113,13 +121,9 @@ IN_THE_AGENT_PHASE = [
         before=outside.make_the_holder_the_first_victim,
         # Each too small to be chosen before the holder.
         agent="for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/dev/null bs=8M & done; wait",
-        right=Right(
-            outcome="oom",
-            cause="ended_phase",
-            kills={"agent": (1, 2)},
-            ending="lost",
-            victim="all",
-        ),
+        right=HOLDER_KILLED,
+        # Its counters go with the container, and the flag alone does not say whose limit it was.
+        instead={"docker-v2": (HOLDER_KILLED, UNATTRIBUTED)},
         not_for={"local*": HOLDER_IS_OUTSIDE, "watchdog": HOLDER_IS_OUTSIDE},
         repeats=True,
     ),

@@ -146,6 +146,14 @@ CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause
         Cause.ENDED_PHASE,
     ),
     (
+        "a kill at nobody knows whose limit took the holder along",
+        [agent(Ending.LOST, took_holder=True, oom_kills=1, error_cause=Cause.SANDBOX_LOST)],
+        None,
+        True,
+        INFRA,
+        Cause.UNATTRIBUTED_KILL,
+    ),
+    (
         "removed by somebody after a kill",
         [agent(Ending.LOST, took_holder=False, error_cause=Cause.SANDBOX_LOST, **KILLED)],
         None,

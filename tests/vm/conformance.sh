@@ -9,12 +9,13 @@
 #
 # AMOUNT is quick (default; 5 to 10 minutes in software emulation), normal or full. SUITE is local,
 # user, docker (default: these three) or kills (benchmarks/kills.py). INFRANOISE_REPEAT is how often
-# races are played (quick: 1). DOCKER_HOST names an engine that has the tests' images
+# races are played (quick: 1); INFRANOISE_ONLY chooses scenarios by words of their names, as pytest's
+# -k does. DOCKER_HOST names an engine that has the tests' images
 # (tests/engines/images.sh). PYTHON is a Python with pip (default python3). For vm.sh's own settings
 # see there.
 set -euo pipefail
 
-[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2 && exit 64; }
+[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2 && exit 64; }
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
 RESULTS=$1
@@ -49,4 +50,4 @@ pack() {
 }
 
 pack
-"$HERE/vm.sh" run "$payload" "$RESULTS" "sh guest.sh $AMOUNT $REPEAT ${*:3}"
+"$HERE/vm.sh" run "$payload" "$RESULTS" "sh guest.sh $AMOUNT $REPEAT '${INFRANOISE_ONLY:-}' ${*:3}"

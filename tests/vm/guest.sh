@@ -1,7 +1,8 @@
 # Runs in the guest, from the payload folder: the conformance suite, as root and as an ordinary user.
-# usage: guest.sh AMOUNT REPEAT [SUITE...]
+# usage: guest.sh AMOUNT REPEAT ONLY [SUITE...]    ONLY: pytest's -k on top, or empty
 export INFRANOISE_CONFORMANCE="$1" INFRANOISE_REPEAT="$2"
-shift 2
+only=$3
+shift 3
 export INFRANOISE_CONFORMANCE_RESULTS=/results
 export PYTHONPATH=/payload/site:/payload/source PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 export LANG=C.UTF-8 INFRANOISE_REQUIRE_DOCKER=1 INFRANOISE_REQUIRE_LOCAL=1
@@ -10,7 +11,8 @@ export LANG=C.UTF-8 INFRANOISE_REQUIRE_DOCKER=1 INFRANOISE_REQUIRE_LOCAL=1
 fallocate -l 256M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap
 
 play() { # ENGINE: the suite on one engine, by its name in the tests' ids
-    python3 -m pytest -q -rA --tb=line -p no:cacheprovider --durations=5 -k "$1" \
+    python3 -m pytest -q -rA --tb=line -p no:cacheprovider --durations=5 \
+        -k "$1${only:+ and ($only)}" \
         /payload/source/tests/conformance
 }
 
@@ -19,7 +21,8 @@ play_as_user() {
     settings=$(env | grep -E '^(INFRANOISE|PYTHON|LANG)' | sed 's/^/--setenv=/')
     # shellcheck disable=SC2086 # one word per setting
     runuser -u tester -- systemd-run --user --quiet --wait --pipe --collect -p Delegate=yes \
-        --working-directory=/tmp $settings sh -c "$definition
+        --working-directory=/tmp $settings sh -c "only='$only'
+$definition
 play local"
 }
 definition=$(sed -n '/^play() {/,/^}/p' guest.sh)
