@@ -10,7 +10,7 @@ from docker import DockerClient
 from pytest_infranoise.backends.docker.failures import engine_calls
 
 # The engine hears of a kill and of the first process's end apart, some milliseconds later each.
-_TOGETHER_SECONDS = 0.25
+_TOGETHER_SECONDS = 0.5
 _NEWS_SECONDS = 1.0
 _PF_EXITING = 0x4
 

@@ -62,6 +62,7 @@ _MAINTENANCE_SECONDS = 120.0
 _MAINTENANCE_TRIES = 3
 _KILL_COUNT_SECONDS = 0.1
 _KILL_COUNT_PAUSE_SECONDS = 0.005
+_FINAL_STATE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -273,11 +274,22 @@ class DockerSandbox:
     def _hint(self) -> Counters:
         """What can still be said when the counter cannot be read any more."""
         with suppress(SandboxError):
-            state = self._state()
+            state = self._final_state()
             if not state["Running"] and state["OOMKilled"] and self._flag_means_us():
                 took_holder = died_by_kill(self._client, self.container_id)
                 return replace(self._killed_by_flag(), took_holder=took_holder)
         return Counters()
+
+    def _final_state(self) -> dict[str, Any]:
+        """The engine's view; where this host knows of the end already, once the engine does too."""
+        until = time.monotonic() + _FINAL_STATE_SECONDS
+        state = self._state()
+        while state["Running"] and state["Pid"] == self._holder.pid and self._holder.is_ending():
+            if time.monotonic() >= until:
+                break
+            time.sleep(_KILL_COUNT_PAUSE_SECONDS)
+            state = self._state()
+        return state
 
     def _flag_means_us(self) -> bool:
         """Whether nobody else's kill can have set the engine's flag.
