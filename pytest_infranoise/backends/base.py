@@ -7,7 +7,6 @@ container vanished) is a `SandboxError`; the *command* failing is a value, a `St
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
@@ -169,12 +168,7 @@ class Sandbox(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 
 class Backend(Protocol):

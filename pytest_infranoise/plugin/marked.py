@@ -17,9 +17,9 @@ from pytest_infranoise.model.trial import TrialPlan, trial_id
 from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
-from pytest_infranoise.policing import POLICY_ENDED
 from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
 from pytest_infranoise.trial import LiveTrial
+from pytest_infranoise.trial.policing import POLICY_ENDED
 
 FIXTURE = "infra_sandbox"
 

@@ -17,7 +17,6 @@ from pytest_infranoise.design import AllocationTable, trial_seed
 from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.trial import TrialRecord
-from pytest_infranoise.phases import utc_now
 from pytest_infranoise.plugin.resume import given_options, resumption_of
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
@@ -25,6 +24,7 @@ from pytest_infranoise.study.journal import JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.progress import DONE
 from pytest_infranoise.study.writer import StudyWriter, create_study
+from pytest_infranoise.trial.phases import utc_now
 
 if TYPE_CHECKING:
     from pytest_infranoise.statistics.sequential import Look

@@ -44,9 +44,9 @@ from pytest_infranoise.plugin.handover import Handover, identity_of
 from pytest_infranoise.plugin.settings import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
 from pytest_infranoise.plugin.suite import classifier, collector, hook_agent, is_hook_agent
-from pytest_infranoise.policing import check_enforcement
 from pytest_infranoise.study.progress import DONE, NextAttempts, flat, nested
 from pytest_infranoise.trial import TrialContext
+from pytest_infranoise.trial.policing import check_enforcement
 
 if TYPE_CHECKING:
     from pytest_infranoise.backends.base import Backend

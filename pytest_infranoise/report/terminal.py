@@ -3,29 +3,32 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_infranoise.analysis import Analysis, Comparison, MeasureContrast, SetResult
-from pytest_infranoise.analysis.figures import bare_p, percent, plural, points
+from pytest_infranoise.analysis import Analysis
+from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.model.enforcement import enforcement_words
-from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.card import card_lines
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
+from pytest_infranoise.report.tables import (
+    INFRA_NOTE,
+    Table,
+    comparison_table,
+    counts_words,
+    set_table,
+)
 from pytest_infranoise.report.view import StudyView
-from pytest_infranoise.statistics.intervals import Interval
 from pytest_infranoise.study.imported import COUNTS
 from pytest_infranoise.study.store import Manifest
 from pytest_infranoise.units import format_size
-
-_OUTCOMES = (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.OOM, Outcome.INFRA_ERROR)
 
 
 def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
     """Return the summary: verdict lines alone below verbosity 0, per task above it."""
     lines: list[Line] = []
     if verbosity >= 0:
-        lines += _what_ran(view)
-        lines += _set_table(view.analysis)
-        lines += _comparison_table(view.analysis)
+        lines += what_ran(view)
+        lines += _set_lines(view.analysis)
+        lines += _lines_of(comparison_table(view.analysis))
     lines += [
         Line(text, "bold")
         for text in verdict_lines(view.analysis, verbosity=verbosity, with_contrasts=False)
@@ -38,7 +41,8 @@ def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
     return lines
 
 
-def _what_ran(view: StudyView) -> Iterator[Line]:
+def what_ran(view: StudyView) -> Iterator[Line]:
+    """Yield what ran, on what, and what a reader must know before the figures."""
     analysis = view.analysis
     parts = [
         f"{plural(analysis.n_tasks, 'task')} x {plural(len(analysis.sets), 'parameter set')} x "
@@ -99,79 +103,13 @@ def engine_words(manifest: Mapping[str, Any]) -> str:
     return ", ".join(one_line(str(part), 120) for part in parts)
 
 
-def _set_table(analysis: Analysis) -> list[Line]:
-    columns = [
-        Column("set"),
-        Column("passed", ">"),
-        Column("failed", ">"),
-        Column("timeout", ">"),
-        Column("oom", ">"),
-        Column("infra", ">"),
-        Column("success", ">"),
-        Column("95% CI"),
-        Column("infra errors", ">"),
-        Column("95% CI"),
-    ]
-    lines = table_lines(columns, [_set_row(item) for item in analysis.sets])
-    return [Line(lines[0].text + "   (infra errors = oom + infra)", "bold"), *lines[1:]]
+def _lines_of(table: Table | None) -> list[Line]:
+    return [] if table is None else table_lines(table.columns, table.rows)
 
 
-def _set_row(item: SetResult) -> list[str]:
-    counts = [str(item.outcomes.get(outcome, 0)) for outcome in _OUTCOMES]
-    rates = [item.success, item.infra_error]
-    cells = []
-    for rate in rates:
-        cells += ["-", ""] if rate is None else [percent(rate.macro), _per_cent(rate.ci95)]
-    return [item.id, *counts, *cells]
-
-
-def _per_cent(interval: Interval) -> str:
-    return f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
-
-
-def _comparison_table(analysis: Analysis) -> list[Line]:
-    if not analysis.comparisons or analysis.baseline is None:
-        return []
-    columns = [
-        Column(f"against {analysis.baseline}"),
-        Column("lift, points", ">"),
-        Column("[95% CI]"),
-        Column("p (Holm)"),
-        Column("infra errors, points", ">"),
-        Column("p (Holm)"),
-    ]
-    return table_lines(columns, [_comparison_row(item) for item in analysis.comparisons])
-
-
-def _comparison_row(item: Comparison) -> list[str]:
-    lift, infra = item.success, item.infra_error
-    return [
-        item.parameter_set,
-        *_moved(lift),
-        _interval(lift.ci95),
-        _p(lift),
-        *_moved(infra),
-        _p(infra),
-    ]
-
-
-def _moved(contrast: MeasureContrast) -> list[str]:
-    return ["-" if contrast.difference is None else points(contrast.difference)]
-
-
-def _interval(interval: Interval | None) -> str:
-    """Return an interval in points; nothing lies beyond 100."""
-    if interval is None:
-        return ""
-    low, high = (points(min(1.0, max(-1.0, value))) for value in interval)
-    return f"[{low}, {high}]"
-
-
-def _p(contrast: MeasureContrast) -> str:
-    if contrast.p_value is None:
-        return "-"
-    holm = "" if contrast.p_holm is None else f" ({bare_p(contrast.p_holm)})"
-    return bare_p(contrast.p_value) + holm
+def _set_lines(analysis: Analysis) -> list[Line]:
+    heading, *rows = _lines_of(set_table(analysis))
+    return [Line(f"{heading.text}   ({INFRA_NOTE})", "bold"), *rows]
 
 
 def _task_table(view: StudyView) -> list[Line]:
@@ -179,20 +117,10 @@ def _task_table(view: StudyView) -> list[Line]:
     ids = [item.id for item in view.analysis.sets]
     columns = [Column("task"), *(Column(name) for name in ids)]
     rows = [
-        [one_line(task, 60), *(_cell(by_set.get(name)) for name in ids)]
+        [one_line(task, 60), *(counts_words(by_set.get(name)) for name in ids)]
         for task, by_set in view.outcomes_by_task.items()
     ]
     return table_lines(columns, rows)
-
-
-def _cell(counts: Mapping[Outcome, int] | None) -> str:
-    """`3 passed, 2 oom`, or a dash where the task never ran."""
-    shown = [
-        f"{number} {'infra' if outcome is Outcome.INFRA_ERROR else outcome}"
-        for outcome in _OUTCOMES
-        if (number := (counts or {}).get(outcome, 0))
-    ]
-    return ", ".join(shown) or "-"
 
 
 def trial_lines(records: Sequence[Mapping[str, Any]], limit: int | None) -> list[Line]:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import InfranoiseError, UsageError
 
 JOURNAL_NAME = "trials.jsonl"
@@ -58,7 +58,7 @@ def rescue_records(records: Sequence[Mapping[str, Any]], study: str) -> str:
 
 
 @dataclass
-class Journal:
+class Journal(Closing):
     """Appends records to `trials.jsonl` in `directory`; the folder must exist.
 
     `torn` is where a half-written last line of an earlier run was moved, if there was one.
@@ -169,17 +169,6 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def repair(file: int, path: Path) -> tuple[int, Path | None]:

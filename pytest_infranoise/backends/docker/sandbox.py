@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from docker import DockerClient
 from docker.errors import NotFound
@@ -26,6 +25,7 @@ from pytest_infranoise.backends.docker.failures import (
     is_gone,
     one_line,
 )
+from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause, Counters, Ending
 from pytest_infranoise.model.resources import Allocation
@@ -67,7 +67,7 @@ _FINAL_STATE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
-class DockerSandbox:
+class DockerSandbox(Closing):
     """A running container with its limits in force (`base.Sandbox`).
 
     The image must have `sh`, `sleep`, `rm`, `mkdir` and `tail`. `counters_on_host=False` reads the
@@ -345,17 +345,6 @@ class DockerSandbox:
             remove(self._client, self.container_id)
         except TRANSPORT_ERRORS as error:
             _log.warning("container %s was not removed: %s", self.container_id, explain(error))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def remove(client: DockerClient, container_id: str) -> None:

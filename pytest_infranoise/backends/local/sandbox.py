@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES, EffectiveLimits, StepResult
 from pytest_infranoise.backends.cgroup import read_counters, read_limits
@@ -19,6 +18,7 @@ from pytest_infranoise.backends.local.channel import Channel, HolderGoneError
 from pytest_infranoise.backends.local.view import remove_tree
 from pytest_infranoise.backends.local.watchdog import Watchdog
 from pytest_infranoise.backends.output import OutputTail
+from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Counters, Ending
 
@@ -49,7 +49,7 @@ class Opened:
     as_user: bool
 
 
-class LocalSandbox:
+class LocalSandbox(Closing):
     """A running holder with its view and limits (`base.Sandbox`)."""
 
     def __init__(self, opened: Opened) -> None:
@@ -242,17 +242,6 @@ class LocalSandbox:
 
     def __repr__(self) -> str:
         return f"<LocalSandbox {self._opened.folder.name}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def discard(channel: Channel, cgroup: TrialCgroup | None, folder: Path | None) -> None:

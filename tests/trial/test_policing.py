@@ -16,7 +16,7 @@ from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Enforcement
 from pytest_infranoise.model.outcome import Cause, Counters, Ending
 from pytest_infranoise.model.resources import Capacity
-from pytest_infranoise.policing import Overrun, PolicedSandbox, check_enforcement, police
+from pytest_infranoise.trial.policing import Overrun, PolicedSandbox, check_enforcement, police
 
 CONTAINER = Enforcement("container")
 INFO = EngineInfo("docker", "docker 1", "id", 1, "hard limit", Capacity(1, 1.0), has_ceiling=True)

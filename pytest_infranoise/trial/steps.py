@@ -12,7 +12,7 @@ from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending, Verdict
 from pytest_infranoise.model.task import RewardStrategy, Task, TaskStep
-from pytest_infranoise.verify import judged
+from pytest_infranoise.trial.verify import judged
 
 _FRESH_FOLDERS = """
 for folder in /logs/agent /logs/verifier /tests; do

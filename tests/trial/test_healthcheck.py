@@ -7,9 +7,9 @@ import pytest
 
 from pytest_infranoise.backends.base import StepResult
 from pytest_infranoise.errors import SandboxError
-from pytest_infranoise.healthcheck import wait_until_healthy
 from pytest_infranoise.model.outcome import Ending
 from pytest_infranoise.model.task import Healthcheck
+from pytest_infranoise.trial.healthcheck import wait_until_healthy
 
 OK = StepResult(Ending.EXIT, 0, 0.1)
 BAD = StepResult(Ending.EXIT, 1, 0.1)

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pytest_infranoise.backends.base import EffectiveLimits, EngineInfo, Sandbox, StepResult
+from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Enforcement
 from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause, Counters, Ending, Victim
@@ -112,7 +111,7 @@ class Overrun:
             self._since = self._last = now
 
 
-class PolicedSandbox:
+class PolicedSandbox(Closing):
     """A sandbox that is watched (`base.Sandbox`).
 
     `has_ended` says that the container policy ended the trial: all its processes are killed, and
@@ -325,14 +324,3 @@ class PolicedSandbox:
         self._stop.set()
         self._thread.join()
         self._inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_infranoise.model.outcome import Cause, Verdict
-from pytest_infranoise.verify import parse_reward_json, parse_reward_text
+from pytest_infranoise.trial.verify import parse_reward_json, parse_reward_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_infranoise.bootstrap import (
+from pytest_infranoise.trial.bootstrap import (
     MAX_LINE_CHARACTERS,
     RUNS,
     SYMPTOMS,

@@ -9,8 +9,8 @@ from sandboxes import make_task
 
 from pytest_infranoise.model.outcome import Cause, Verdict
 from pytest_infranoise.model.task import TaskStep
-from pytest_infranoise.steps import combine, falls_short, task_of_step
-from pytest_infranoise.verify import judged
+from pytest_infranoise.trial.steps import combine, falls_short, task_of_step
+from pytest_infranoise.trial.verify import judged
 
 STEP = TaskStep("one", "One.", (Path("tests"),))
 NAMED = st.dictionaries(st.sampled_from("abc"), st.floats(0, 1), min_size=1)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pytest_infranoise.agents.builtin import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
-from pytest_infranoise.bootstrap import asks_for_ctrf, proof_of_failed_bootstrap
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Verdict
+from pytest_infranoise.trial.bootstrap import asks_for_ctrf, proof_of_failed_bootstrap
 
 REWARD_JSON = "/logs/verifier/reward.json"
 REWARD_TEXT = "/logs/verifier/reward.txt"

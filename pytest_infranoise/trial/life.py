@@ -1,0 +1,276 @@
+"""A trial between admission and record."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+from pytest_infranoise.admission import request_for, take_cpus
+from pytest_infranoise.agents.base import INSTRUCTION_PATH
+from pytest_infranoise.backends.base import Sandbox, SandboxRequest
+from pytest_infranoise.errors import SandboxError
+from pytest_infranoise.model.enforcement import thread_environment, whole_cores
+from pytest_infranoise.model.outcome import (
+    Cause,
+    Classification,
+    Counters,
+    Ending,
+    Evidence,
+    Phase,
+    Verdict,
+    classify,
+    increase,
+)
+from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
+from pytest_infranoise.model.trial import TrialPlan, TrialRecord
+from pytest_infranoise.trial.context import TrialContext
+from pytest_infranoise.trial.healthcheck import wait_until_healthy
+from pytest_infranoise.trial.phases import PhaseRun, merge_setup, utc_now
+from pytest_infranoise.trial.policing import PolicedSandbox, police
+from pytest_infranoise.trial.record import Observed, make_record
+from pytest_infranoise.trial.seen import SETUP_SCRIPT, Seen
+
+
+class LiveTrial:
+    """A trial between admission and record, as a context manager.
+
+    Entering waits for admission and opens the sandbox (the setup phase); leaving closes both (the
+    teardown phase). A provider's failure ends the phase in which it happens and is evidence, not an
+    exception; `is_open` says whether there is still a sandbox to work in.
+    """
+
+    def __init__(
+        self, plan: TrialPlan, task: Task, image: PreparedImage, context: TrialContext
+    ) -> None:
+        self.plan = plan
+        self.task = task
+        self.image = image
+        self.context = context
+        self.environment = _trial_environment(plan, task)
+        self._sandbox: Sandbox | None = None
+        self._police: PolicedSandbox | None = None
+        self._observed = Observed()
+        self._phases: list[PhaseRun] = []
+        self._stack = ExitStack()
+        self._began = 0.0
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The open sandbox.
+
+        Raises:
+            SandboxError: it is not open (any more).
+        """
+        if self._sandbox is None:
+            raise SandboxError(Cause.SANDBOX_LOST, "the sandbox is closed")
+        return self._sandbox
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a phase can still run: the sandbox stands and no phase was the trial's end."""
+        final = (Ending.LOST, Ending.ERROR, Ending.OOM_POLICY)
+        failed = any(run.ending in final for run in self._phases)
+        return self._sandbox is not None and not failed
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether a kill has ended the trial under the oom policy `container`."""
+        return self._police is not None and self._police.has_ended
+
+    @property
+    def last_counters(self) -> Counters:
+        """The last reading of the sandbox's counters."""
+        return self._observed.counters
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The judgement on the trial, None before and without one."""
+        return self._observed.verdict
+
+    @verdict.setter
+    def verdict(self, verdict: Verdict | None) -> None:
+        self._observed.verdict = verdict
+
+    def open(self) -> None:
+        """Wait for admission and open the sandbox: the setup phase.
+
+        Raises:
+            AdmissionStoppedError: the session ended meanwhile.
+            UsageError: the guarantee never fits the budget.
+        """
+        try:
+            self._admit()
+            self._observed.started_at = utc_now()
+            self._began = time.monotonic()
+            with self.phase(Phase.SETUP):
+                self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the sandbox and give the guarantee back: the teardown phase; safe to repeat."""
+        if self._observed.wall_seconds is not None:
+            return
+        teardown = PhaseRun(Phase.TEARDOWN, self._observed.counters)
+        self._stack.close()
+        self._sandbox = None
+        teardown.close()
+        self._phases.append(teardown)
+        self._observed.wall_seconds = time.monotonic() - self._began
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @contextmanager
+    def phase(self, phase: Phase, step: TaskStep | None = None) -> Iterator[PhaseRun]:
+        """Run the body as (part of) a phase and read the counters at its end.
+
+        `step` is the one that the phase belongs to, of a task of several steps. A `SandboxError` in
+        the body ends the phase and is kept as evidence.
+        """
+        run = PhaseRun(phase, self._observed.counters, None if step is None else step.name)
+        try:
+            yield run
+        except SandboxError as error:
+            run.fail(error)
+        run.close()
+        self._observed.counters = run.after = self._read_counters(run)
+        if self._police is not None:
+            run.victim = self._police.take_victim()
+            if self._police.has_ended:
+                run.end_by_policy(run.victim)
+        self._phases.append(run)
+
+    def record(self, classification: Classification | None = None) -> TrialRecord:
+        """Return the trial's record; the classification is made from the evidence."""
+        plan, allocation = self.plan, self.plan.allocation
+        phases = merge_setup(self._phases)
+        evidence = Evidence(
+            phases=[run.evidence() for run in phases],
+            verdict=self.verdict,
+            memory_is_capped=allocation.memory_limit_bytes is not None,
+        )
+        kept = tuple(run.record() for run in phases)
+        judged, note = classification or classify(evidence), None
+        if self.context.reclassify is not None:
+            judged, note = self.context.reclassify(
+                task=self.task, plan=plan, evidence=evidence, phases=kept, classification=judged
+            )
+        return make_record(
+            plan,
+            self._observed,
+            kept,
+            judged,
+            image_digest=self.image.digest,
+            worker=self.context.worker,
+            notes=(*allocation.notes, *self.image.notes, *((note,) if note else ())),
+        )
+
+    def _admit(self) -> None:
+        request = request_for(
+            self.plan.allocation,
+            self.context.budget,
+            admit=self.context.admit,
+            label=f"{self.plan.task} {self.plan.id}",
+        )
+        self._observed.grant = self._stack.enter_context(
+            self.context.ledger.admit(
+                request, budget=self.context.budget, should_stop=self.context.should_stop
+            )
+        )
+
+    def _open(self) -> None:
+        context, allocation = self.context, self.plan.allocation
+        sandbox: Sandbox = context.backend.open(self._request())
+        self._police = police(
+            sandbox, context.enforcement, allocation.memory_limit_bytes, context.backend.info
+        )
+        sandbox = self._police or sandbox
+        self._stack.callback(sandbox.close)
+        self._sandbox = sandbox
+        self._observed.effective = sandbox.effective_limits()
+        self._observed.seen = Seen.parse(sandbox.exec(["sh", "-c", SETUP_SCRIPT]))
+        if self.task.instruction is not None:
+            put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
+        await_health(self.sandbox, self.task, self.image.user)
+
+    def _request(self) -> SandboxRequest:
+        context, allocation = self.context, self.plan.allocation
+        enforcement = context.enforcement
+        environment = {**self.task.environment, **context.environment}
+        cpus = None
+        if enforcement.visible == "limit":
+            environment = {**thread_environment(allocation.cpu_limit_cores), **environment}
+            count, info = whole_cores(allocation.cpu_limit_cores), context.backend.info
+            cpus = None if count is None else take_cpus(info.cpus, count, info.engine_id)
+        return SandboxRequest(
+            study=self.plan.study,
+            trial=_sandbox_name(self.plan),
+            owner=context.owner,
+            task=self.task,
+            image=self.image,
+            allocation=enforcement.for_engine(allocation),
+            environment=environment,
+            masked_paths=context.masked_paths,
+            enforcement=enforcement,
+            ceiling_bytes=context.ceiling_bytes,
+            cpus=cpus,
+        )
+
+    def _read_counters(self, run: PhaseRun) -> Counters:
+        """Return the counters at a phase's end; what cannot be read any more is unknown."""
+        if self._sandbox is None:
+            return Counters()  # it never opened
+        try:
+            counters = self._sandbox.counters()
+            hint = run.hints_at_kill or counters.limit_reached
+            if hint and not increase(run.before.oom_kills, counters.oom_kills):
+                counters = self._sandbox.counters(expect_kill=True)
+            return counters
+        except SandboxError as error:
+            if run.ending is Ending.EXIT:
+                run.fail(error)
+            return Counters()
+
+
+def await_health(sandbox: Sandbox, task: Task, user: str | None) -> None:
+    """Wait until the task's own check passes, if it has one.
+
+    Raises:
+        SandboxError: it never did.
+    """
+    if task.healthcheck is not None:
+        wait_until_healthy(sandbox, task.healthcheck, workdir=task.workdir, user=user)
+
+
+def put_text(sandbox: Sandbox, text: str, target: str) -> None:
+    """Write a text file into the sandbox."""
+    with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
+        source = Path(folder) / Path(target).name
+        source.write_text(text, encoding="utf-8")
+        source.chmod(0o644)
+        sandbox.put(source, target)
+
+
+def _trial_environment(plan: TrialPlan, task: Task) -> dict[str, str]:
+    """Return what a step is told: never the parameter set, which the agent must not know."""
+    environment = {
+        "INFRA_TASK": plan.task,
+        "INFRA_SAMPLE": str(plan.sample),
+        "INFRA_SEED": str(plan.seed),
+    }
+    if task.instruction is not None:
+        environment["INFRA_INSTRUCTION"] = INSTRUCTION_PATH
+    return environment
+
+
+def _sandbox_name(plan: TrialPlan) -> str:
+    """Return a name for the sandbox, unique within the study."""
+    return f"{plan.task}::{plan.id}-a{plan.attempt}"

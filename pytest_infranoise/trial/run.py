@@ -1,0 +1,100 @@
+"""The life of a benchmark task's trial: agent and tests, once or for each of its steps."""
+
+from collections.abc import Mapping
+
+from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentStep
+from pytest_infranoise.design import agent_timeout
+from pytest_infranoise.model.outcome import Phase, Verdict
+from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
+from pytest_infranoise.model.trial import TrialPlan, TrialRecord
+from pytest_infranoise.trial import steps, verify
+from pytest_infranoise.trial.context import TrialContext
+from pytest_infranoise.trial.life import LiveTrial, await_health, put_text
+
+_EMPTY_SHM = "rm -rf /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?*"
+
+
+def run_trial(
+    plan: TrialPlan, task: Task, image: PreparedImage, context: TrialContext
+) -> TrialRecord:
+    """Run one trial of a benchmark task from admission to record.
+
+    Raises:
+        AdmissionStoppedError: the session ended while the trial still waited.
+    """
+    with LiveTrial(plan, task, image, context) as trial:
+        if task.steps:
+            _run_steps(trial)
+        elif trial.is_open:
+            trial.verdict = _run_part(trial, task)
+    return trial.record()
+
+
+def _run_steps(trial: LiveTrial) -> None:
+    """Work through a task's steps, until one falls short or leaves no answer."""
+    verdicts: list[Verdict] = []
+    for step in trial.task.steps:
+        if not trial.is_open:
+            return
+        verdict = _run_part(trial, steps.task_of_step(trial.task, step), step)
+        if verdict is None:  # a phase was the trial's end, so that there is no judgement
+            return
+        verdicts.append(verdict)
+        if verdict.problem is not None or steps.falls_short(verdict, step):
+            break
+    trial.verdict = steps.combine(
+        verdicts, trial.task.reward_strategy, trial.context.pass_threshold
+    )
+
+
+def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Verdict | None:
+    """Run agent and tests once; return the verdict, None where it was never reached."""
+    environment = (
+        trial.environment if step is None else trial.environment | {"INFRA_STEP": step.name}
+    )
+    user = task.agent_user or trial.image.user
+    with trial.phase(Phase.SETUP, step):
+        if step is not None:
+            if step is not trial.task.steps[0]:
+                steps.clear_verification(trial.sandbox)
+            put_text(trial.sandbox, step.instruction, INSTRUCTION_PATH)
+            steps.put_files(trial.sandbox, task, step, user)
+            await_health(trial.sandbox, task, user)
+        trial.context.agent.prepare(trial.sandbox, task)
+    if not trial.is_open:
+        return None
+    timeout = trial.plan.agent_timeout_seconds
+    if step is not None:
+        timeout = agent_timeout(task, trial.plan.parameter_set)
+    with trial.phase(Phase.AGENT, step) as phase:
+        work = AgentStep(task, environment, timeout, user)
+        phase.finish(trial.context.agent.run(trial.sandbox, work))
+    return _verify(trial, task, environment, step) if trial.is_open else None
+
+
+def _verify(
+    trial: LiveTrial, task: Task, environment: Mapping[str, str], step: TaskStep | None
+) -> Verdict | None:
+    verdict = None
+    with trial.phase(Phase.VERIFY, step) as phase:
+        if (task.leftovers or trial.context.leftovers) == "kill":
+            trial.sandbox.kill_all()
+            trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
+        assert task.tests is not None
+        verification = verify.Verification(
+            tests=(task.tests,) if step is None else step.tests,
+            timeout_seconds=task.verifier_timeout_seconds,
+            environment={**environment, **task.verifier_environment},
+            workdir=task.workdir,
+            user=task.verifier_user or trial.image.user,
+        )
+        verify.put_tests(trial.sandbox, verification.tests)
+        result = verify.run_tests(trial.sandbox, verification)
+        verdict = verify.judge(trial.sandbox, verification, trial.context.pass_threshold)
+        output = trial.sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
+        if step is None or step is trial.task.steps[-1]:
+            # What is still running could be killed after the last reading.
+            trial.sandbox.kill_all()
+        phase.finish(result)
+        phase.set_output(output or b"")
+    return verdict
