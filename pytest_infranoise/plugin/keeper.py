@@ -14,7 +14,6 @@ from pytest_infranoise.plugin.looks import LookSchedule, decides
 from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
-from pytest_infranoise.study.progress import DONE
 
 if TYPE_CHECKING:
     from pytest_infranoise.statistics.sequential import Look
@@ -95,12 +94,12 @@ class StudyKeeper:
             return
         if self.runtime.settings.dry_run:
             extended_from = resumption.study.manifest.data.get("extended_from", ())
-            self.runtime.go_on(resumption.progress(), extended_from)
+            self.runtime.schedule.go_on(resumption.progress(), extended_from)
             return
         if not self.runtime.tasks:
             self.recorder.start()
         self.sweep()
-        on_record = sum(attempt == DONE for attempt in self.runtime.recorded.values())
+        on_record = self.runtime.schedule.finished
         self.runtime.warnings.append(f"the study goes on: {on_record} trial(s) are on record")
         decided = resumption.study.manifest.data.get("decided_at_look")
         for look in self.runtime.looks:
@@ -132,7 +131,7 @@ class StudyKeeper:
         """Note which trials a worker's collection holds; every worker's is the same."""
         if self.recorder.planned is None:
             trials = {item: trial for item in ids if (trial := trial_of(self.runtime, item))}
-            self.runtime.place(list(trials.values()))
+            self.runtime.schedule.place(list(trials.values()))
             self._expect(len(trials), trials)
 
     def _expect(self, number: int, trials: Mapping[str, tuple[str, str, int]]) -> None:

@@ -18,8 +18,9 @@ def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
     if not trials:
         return False
     runtime = get_runtime(config)
-    runtime.place([item.stash[TRIAL] for item in trials])
-    trials.sort(key=lambda item: runtime.order.key(*item.stash[TRIAL]))
+    runtime.schedule.place([item.stash[TRIAL] for item in trials])
+    order = runtime.schedule.order
+    trials.sort(key=lambda item: order.key(*item.stash[TRIAL]))
     wanted = leave_out(runtime, trials)
     items[:] = [item for item in items if TRIAL not in item.stash] + wanted
     return bool(wanted)
@@ -27,7 +28,7 @@ def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
 
 def leave_out(runtime: Runtime, trials: list[pytest.Item]) -> list[pytest.Item]:
     """Return the trials that are to run here; those of other shards or on record are deselected."""
-    chosen = [(item, runtime.is_wanted(item.stash[TRIAL])) for item in trials]
+    chosen = [(item, runtime.schedule.is_wanted(item.stash[TRIAL])) for item in trials]
     if others := [item for item, is_wanted in chosen if not is_wanted]:
         runtime.config.hook.pytest_deselected(items=others)
     return [item for item, is_wanted in chosen if is_wanted]

@@ -22,7 +22,6 @@ from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
 from pytest_infranoise.study.journal import JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
-from pytest_infranoise.study.progress import DONE
 from pytest_infranoise.study.writer import StudyWriter, create_study
 from pytest_infranoise.trial.phases import utc_now
 
@@ -109,13 +108,13 @@ class StudyRecorder:
         writer = self._require_writer()
         if self.resumption is not None:
             self.earlier = self.resumption.records()
-            self.runtime.go_on(self.resumption.progress(), self.manifest["extended_from"])
+            self.runtime.schedule.go_on(self.resumption.progress(), self.manifest["extended_from"])
             if writer.torn is not None:
                 self.problems.append(f"a half-written line was moved to {writer.torn}")
 
     def plan(self, trials: int) -> None:
         """Note how many trials were selected, so that a running study can say what is left."""
-        finished = sum(attempt == DONE for attempt in self.runtime.recorded.values())
+        finished = self.runtime.schedule.finished
         self.planned = trials + finished
         if self._writer is not None:
             self._note(planned_trials=self.planned)
@@ -264,13 +263,13 @@ def lost_trial(runtime: Runtime, report: pytest.TestReport) -> TrialRecord | Non
         return None
     name, parameter_set, sample = planned
     node = getattr(report, "node", None)
-    block, position = runtime.place_of(planned)
+    block, position = runtime.schedule.place_of(planned)
     return TrialRecord(
         study=runtime.handover.study,
         task=name,
         parameter_set=parameter_set,
         sample=sample,
-        attempt=runtime.attempt_of(planned) or 1,
+        attempt=runtime.schedule.attempt_of(planned) or 1,
         block=block,
         position=position,
         seed=trial_seed(runtime.handover.seed, name, sample),

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,8 @@ from pytest_infranoise.admission import (
 from pytest_infranoise.agents.base import Agent
 from pytest_infranoise.agents.builtin import make_agent
 from pytest_infranoise.design import (
-    UNKNOWN_PLACE,
     AllocationTable,
-    Place,
-    Trial,
     TrialAllocation,
-    TrialOrder,
     agent_timeout,
     allocate_task,
     effective_allocations,
@@ -41,10 +36,11 @@ from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan
 from pytest_infranoise.plugin.handover import Handover, identity_of
+from pytest_infranoise.plugin.schedule import Schedule
 from pytest_infranoise.plugin.settings import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
 from pytest_infranoise.plugin.suite import classifier, collector, hook_agent, is_hook_agent
-from pytest_infranoise.study.progress import DONE, NextAttempts, flat, nested
+from pytest_infranoise.study.progress import flat, nested
 from pytest_infranoise.trial import TrialContext
 from pytest_infranoise.trial.policing import check_enforcement
 
@@ -104,8 +100,14 @@ class Runtime:
         self.table = AllocationTable({})
         self.known_allocations: dict[str, dict[str, TrialAllocation]] = {}
         self.images: dict[str, PreparedImage] = dict(self.handover.images)
-        self.recorded: NextAttempts = flat(self.handover.recorded)
-        self._places: dict[Trial, Place] = {}
+        self.schedule = Schedule(
+            settings,
+            seed=seed,
+            extended_from=self.handover.extended_from,
+            recorded=flat(self.handover.recorded),
+            tasks=self.task_names,
+            left_out=self.left_out,
+        )
 
     # --- the run, as the process that the user started resolves it ---
 
@@ -167,7 +169,8 @@ class Runtime:
             images=self.images,
             task_files={str(folder): str(path) for folder, path in self.task_files.items()},
             left_out=self.left_out,
-            recorded=nested(self.recorded),
+            recorded=nested(self.schedule.recorded),
+            extended_from=self.schedule.extended_from,
         )
 
     # --- what a trial needs ---
@@ -226,12 +229,6 @@ class Runtime:
             memory_bytes=self.settings.memory_budget_bytes,
             cpu_cores=self.settings.cpu_budget_cores,
         )
-
-    @cached_property
-    def order(self) -> TrialOrder:
-        """The order of trials, the same in every process of the run."""
-        ids = tuple(item.id for item in self.settings.sets)
-        return TrialOrder(self.handover.seed, ids, self.settings.order, self.handover.extended_from)
 
     @cached_property
     def sets(self) -> dict[str, ParameterSet]:
@@ -312,35 +309,6 @@ class Runtime:
             self.images[task.name] = self.backend.prepare(task, progress)
         return self.images[task.name]
 
-    def place(self, trials: Sequence[Trial]) -> None:
-        """Number blocks and positions of the selected trials (task, parameter set, sample).
-
-        Counted along are all trials of the known task folders and all that are on record, so that
-        a trial's numbers do not depend on how much of its study is selected here.
-        """
-        samples = range(1, self.settings.samples + 1)
-        design = product(self.task_names.values(), self.sets, samples)
-        self._places = self.order.places({*trials, *design, *self.recorded})
-
-    def place_of(self, trial: Trial) -> Place:
-        """Return block and position of a selected trial."""
-        return self._places.get(trial, UNKNOWN_PLACE)
-
-    def attempt_of(self, trial: tuple[str, str, int]) -> int:
-        """Return the number of a trial's next attempt."""
-        return self.recorded.get(trial, 1)
-
-    def is_wanted(self, trial: tuple[str, str, int]) -> bool:
-        """Whether a trial is to run in this session: in this shard, and not on record."""
-        shard, (block, _) = self.settings.shard, self.place_of(trial)
-        in_shard = shard is None or shard.holds(block)
-        return in_shard and self.attempt_of(trial) != DONE and trial[0] not in self.left_out
-
-    def go_on(self, recorded: NextAttempts, extended_from: Sequence[int]) -> None:
-        """Learn what is on record of a study that goes on, before anything is collected."""
-        self.recorded = recorded
-        self.handover = replace(self.handover, extended_from=tuple(extended_from))
-
     def plan(self, task: Task, parameter_set: str, sample: int) -> TrialPlan:
         """Return one trial's plan.
 
@@ -353,7 +321,8 @@ class Runtime:
                 task, self.settings.sets, capacity, clamp=self.settings.clamp
             )
         given = self.known_allocations[task.name][parameter_set]
-        block, position = self.place_of((task.name, parameter_set, sample))
+        trial = (task.name, parameter_set, sample)
+        block, position = self.schedule.place_of(trial)
         return TrialPlan(
             study=self.handover.study,
             task=task.name,
@@ -365,7 +334,7 @@ class Runtime:
             requested=given.requested,
             allocation=self.settings.enforcement.granted(given.effective),
             agent_timeout_seconds=agent_timeout(task, self.sets[parameter_set]),
-            attempt=self.attempt_of((task.name, parameter_set, sample)),
+            attempt=self.schedule.attempt_of(trial),
         )
 
     def sweep(self, owner: str | None = None) -> None:

@@ -63,7 +63,8 @@ def take_screening(runtime: "Runtime", screened: Sequence[Mapping[str, Any]]) ->
         UsageError: no task is left.
     """
     runtime.screened = [dict(item) for item in screened]
-    runtime.left_out = {item["task"]: item["reason"] for item in screened if item["reason"]}
+    runtime.left_out.clear()
+    runtime.left_out.update({item["task"]: item["reason"] for item in screened if item["reason"]})
     if runtime.left_out and runtime.left_out.keys() >= runtime.tasks.keys():
         lines = [f"{name}: {reason}" for name, reason in runtime.left_out.items()]
         raise UsageError("\n".join(["--infra-screen-oracle leaves no task:", *lines[:10]]))

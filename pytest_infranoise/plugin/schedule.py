@@ -1,0 +1,78 @@
+"""Which trials a session runs, in which order and under which numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+from pytest_infranoise.design import UNKNOWN_PLACE, Place, Trial, TrialOrder
+from pytest_infranoise.plugin.settings import Settings
+from pytest_infranoise.study.progress import DONE, NextAttempts
+
+
+class Schedule:
+    """The order of a run's trials, the same in every process of it.
+
+    `tasks` (folders that are collected) and `left_out` (with a reason each) are read when they are
+    asked for, since both become known while the run is prepared. `recorded` says of each trial on
+    record which attempt would be its next.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        seed: int,
+        extended_from: Sequence[int],
+        recorded: NextAttempts,
+        tasks: Mapping[Path, str],
+        left_out: Mapping[str, str],
+    ) -> None:
+        self.recorded = recorded
+        self.extended_from = tuple(extended_from)
+        self._settings = settings
+        self._seed = seed
+        self._tasks = tasks
+        self._left_out = left_out
+        self._places: dict[Trial, Place] = {}
+
+    @property
+    def order(self) -> TrialOrder:
+        """The order of all trials of the design."""
+        settings = self._settings
+        ids = tuple(item.id for item in settings.sets)
+        return TrialOrder(self._seed, ids, settings.order, self.extended_from)
+
+    @property
+    def finished(self) -> int:
+        """How many trials are on record and do not run again."""
+        return sum(attempt == DONE for attempt in self.recorded.values())
+
+    def go_on(self, recorded: NextAttempts, extended_from: Sequence[int]) -> None:
+        """Learn what is on record of a study that goes on, before anything is collected."""
+        self.recorded = recorded
+        self.extended_from = tuple(extended_from)
+
+    def place(self, trials: Iterable[Trial]) -> None:
+        """Number blocks and positions of the selected trials (task, parameter set, sample).
+
+        Counted along are all trials of the known task folders and all that are on record, so that
+        a trial's numbers do not depend on how much of its study is selected here.
+        """
+        sets = [item.id for item in self._settings.sets]
+        samples = range(1, self._settings.samples + 1)
+        design = product(self._tasks.values(), sets, samples)
+        self._places = self.order.places({*trials, *design, *self.recorded})
+
+    def place_of(self, trial: Trial) -> Place:
+        """Return block and position of a selected trial."""
+        return self._places.get(trial, UNKNOWN_PLACE)
+
+    def attempt_of(self, trial: Trial) -> int:
+        """Return the number of a trial's next attempt."""
+        return self.recorded.get(trial, 1)
+
+    def is_wanted(self, trial: Trial) -> bool:
+        """Whether a trial is to run in this session: in this shard, and not on record."""
+        shard, (block, _) = self._settings.shard, self.place_of(trial)
+        in_shard = shard is None or shard.holds(block)
+        return in_shard and self.attempt_of(trial) != DONE and trial[0] not in self._left_out
