@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.agents.base import AgentStep
+from pytest_infranoise.agents.files import put_folder
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Ending
@@ -22,6 +23,8 @@ class OracleAgent:
 
     def check(self, task: Task) -> None:
         """Refuse a task without a reference solution (to one of its steps)."""
+        if "solve.sh" in task.solution_files:
+            return
         place = task.directory or task.name
         solutions = {f"{place}": task.solution}
         if task.steps:
@@ -35,8 +38,8 @@ class OracleAgent:
 
     def prepare(self, sandbox: Sandbox, task: Task) -> None:
         """Copy the solution to /solution, where the task's author expects it."""
-        assert task.solution is not None  # check() came first
-        sandbox.put(task.solution, "/solution")
+        folders = [] if task.solution is None else [task.solution]
+        put_folder(sandbox, "/solution", folders, task.solution_files)
 
     def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
         """Run the solution by its own interpreter line; a lost x bit is no reason to fail."""

@@ -143,7 +143,8 @@ class PhaseEvidence:
 class Verdict:
     """What the verification said: `passed`, or the `problem` that left it without an answer.
 
-    `rewards` are the named numbers that the score was made of.
+    `detail` is one line on what is behind a problem or a failure. `rewards` are the named numbers
+    that the score was made of.
     """
 
     passed: bool = False
@@ -199,7 +200,7 @@ def classify(evidence: Evidence) -> Classification:
         found = rule(evidence)
         if found is not None:
             return found
-    return Classification(Outcome.FAILED)
+    return Classification(Outcome.FAILED, None, None if verdict is None else verdict.detail)
 
 
 def _provider_failed(evidence: Evidence) -> Classification | None:

@@ -3,12 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
+from pytest_infranoise.model.outcome import Verdict
 from pytest_infranoise.model.resources import ResourceSpec
 
 Leftovers = Literal["keep", "kill"]
 RewardStrategy = Literal["mean", "final"]
+
+MAIN_SERVICE = "main"
+"""The container of a task that the agent works in; any other is a helper service."""
+
+
+class Grader(Protocol):
+    """Judges a task by what its tests print, for formats whose tests write no reward."""
+
+    def grade(self, output: str, proof: str | None) -> Verdict:
+        """Return the verdict on one verification.
+
+        Args:
+            output: what `test.sh` printed, its end if there was very much.
+            proof: the line that shows that the tests' runner could not be had, None for none.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,44 @@ class Healthcheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file or folder that a separate verifier gets from where the agent worked.
+
+    It stands at the absolute path `source` in both sandboxes. `exclude` are patterns of names that
+    are left out of a folder. `service` is the container that it is taken from.
+    """
+
+    source: str
+    exclude: tuple[str, ...] = ()
+    service: str = MAIN_SERVICE
+
+
+@dataclass(frozen=True, slots=True)
+class CollectCommand:
+    """A shell command that is run when the agent has finished, before artifacts are taken.
+
+    `user` None is the image's own.
+    """
+
+    command: str
+    service: str = MAIN_SERVICE
+    timeout_seconds: float = 60.0
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateVerifier:
+    """A sandbox of its own for the tests.
+
+    `sandbox` says what it is made of (image, resources, variables, network), with the verifier's
+    declared resources as its spec. With `has_tests` its image holds `/tests` already.
+    """
+
+    sandbox: "Task"
+    has_tests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStep:
     """One step of a task that is worked on and verified in several, in one sandbox.
 
@@ -60,6 +114,9 @@ class TaskStep:
     verifier_user: str | None = None
     min_rewards: Mapping[str, float] = field(default_factory=dict)
     healthcheck: Healthcheck | None = None
+    verifier: SeparateVerifier | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    collect: tuple[CollectCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +131,12 @@ class Task:
     With `steps`, each step's own fields take the place of the task's, and `reward_strategy` says
     whether the reward is the mean over the steps that ran or the last one's. `storage_bytes` is the
     disk space that the task declares; None for none.
+
+    `solution_files` and `test_files` are texts by file name that lie over `solution` and `tests`,
+    or stand in their place. With a `grader` the tests' output is judged instead of a reward.
+
+    `verifier` is where the tests run, None for the sandbox in which the agent worked; it gets the
+    `artifacts`, after the commands of `collect`.
     """
 
     name: str
@@ -100,6 +163,18 @@ class Task:
     healthcheck: Healthcheck | None = None
     steps: tuple[TaskStep, ...] = ()
     reward_strategy: RewardStrategy = "mean"
+    solution_files: Mapping[str, str] = field(default_factory=dict)
+    test_files: Mapping[str, str] = field(default_factory=dict)
+    grader: Grader | None = None
+    verifier: SeparateVerifier | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    collect: tuple[CollectCommand, ...] = ()
+
+    @property
+    def verifiers(self) -> tuple[SeparateVerifier, ...]:
+        """Every separate verifier, of the task or its steps."""
+        own = (self.verifier, *(step.verifier for step in self.steps))
+        return tuple(item for item in own if item is not None)
 
 
 @dataclass(frozen=True, slots=True)

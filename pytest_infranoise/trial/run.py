@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 
-from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentStep
+from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentResult, AgentStep
+from pytest_infranoise.backends.base import StepResult
 from pytest_infranoise.design import agent_timeout
 from pytest_infranoise.model.outcome import Phase, Verdict
 from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.trial import steps, verify
 from pytest_infranoise.trial.context import TrialContext
+from pytest_infranoise.model.usage import MAX_USAGE_BYTES, USAGE_PATH, parse_usage
 from pytest_infranoise.trial.life import LiveTrial, await_health, put_text
+from pytest_infranoise.trial.model_api import proof_of_api_error, table_for
 
 _EMPTY_SHM = "rm -rf /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?*"
 
@@ -66,29 +69,62 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
     timeout = trial.plan.agent_timeout_seconds
     if step is not None:
         timeout = agent_timeout(task, trial.plan.parameter_set)
+    result: StepResult | None = None
     with trial.phase(Phase.AGENT, step) as phase:
         work = AgentStep(task, environment, timeout, user)
-        phase.finish(trial.context.agent.run(trial.sandbox, work))
-    return _verify(trial, task, environment, step) if trial.is_open else None
+        result = trial.context.agent.run(trial.sandbox, work)
+        phase.finish(result)
+        phase.api_error = _api_error(trial, result)
+        if isinstance(result, AgentResult):
+            trial.note(*result.notes)
+    if result is None or not trial.is_open:
+        trial.note_usage(None)
+        return None
+    return _verify(trial, task, environment, step, result)
+
+
+def _api_error(trial: LiveTrial, result: StepResult) -> str | None:
+    """Return the agent's line that blames its model's provider; the oracle has no model."""
+    agent = trial.context.agent
+    return None if agent.is_reference else proof_of_api_error(result, table_for(agent.name))
+
+
+def _take_usage(trial: LiveTrial, result: StepResult) -> None:
+    """Note what the agent says that it has used, in its result or in the file that it left."""
+    if trial.context.agent.is_reference:
+        return
+    if isinstance(result, AgentResult) and result.usage is not None:
+        trial.note_usage(result.usage)
+        return
+    content = trial.sandbox.read(USAGE_PATH, max_bytes=MAX_USAGE_BYTES + 1)
+    usage, note = (None, None) if content is None else parse_usage(content)
+    trial.note_usage(usage, note)
 
 
 def _verify(
-    trial: LiveTrial, task: Task, environment: Mapping[str, str], step: TaskStep | None
+    trial: LiveTrial,
+    task: Task,
+    environment: Mapping[str, str],
+    step: TaskStep | None,
+    agent_result: StepResult,
 ) -> Verdict | None:
     verdict = None
     with trial.phase(Phase.VERIFY, step) as phase:
         if (task.leftovers or trial.context.leftovers) == "kill":
             trial.sandbox.kill_all()
             trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
-        assert task.tests is not None
+        _take_usage(trial, agent_result)
+        folders = () if task.tests is None else (task.tests,)
         verification = verify.Verification(
-            tests=(task.tests,) if step is None else step.tests,
+            tests=folders if step is None else step.tests,
             timeout_seconds=task.verifier_timeout_seconds,
             environment={**environment, **task.verifier_environment},
             workdir=task.workdir,
             user=task.verifier_user or trial.image.user,
+            files=task.test_files,
+            grader=task.grader,
         )
-        verify.put_tests(trial.sandbox, verification.tests)
+        verify.put_tests(trial.sandbox, verification)
         result = verify.run_tests(trial.sandbox, verification)
         verdict = verify.judge(trial.sandbox, verification, trial.context.pass_threshold)
         output = trial.sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)

@@ -2,16 +2,16 @@
 
 import json
 import math
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_infranoise.agents.builtin import script_command
+from pytest_infranoise.agents.files import put_folder
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Verdict
+from pytest_infranoise.model.task import Grader
 from pytest_infranoise.trial.bootstrap import asks_for_ctrf, proof_of_failed_bootstrap
 
 REWARD_JSON = "/logs/verifier/reward.json"
@@ -22,17 +22,23 @@ OUTPUT = "/logs/verifier/test-stdout.txt"
 MAX_REWARD_BYTES = 64 * 1024
 MAX_SEARCHED_OUTPUT_BYTES = 1024 * 1024
 """How much of the tests' output is searched for what kept them from running: its end."""
+MAX_GRADED_OUTPUT_BYTES = 64 * 1024 * 1024
+"""How much of the tests' output a grader gets: its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """One run of a task's tests.
 
-    `tests` are host folders whose files lie over one another, the last on top. `user` None is root.
+    `tests` are host folders whose files lie over one another, the last on top; `files` are texts by
+    name that lie over these. `user` None is root. With a `grader` it judges the output, and no
+    reward is read.
     """
 
     tests: Sequence[Path]
     timeout_seconds: float
+    files: Mapping[str, str] = field(default_factory=dict)
+    grader: Grader | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
     user: str | None = None
@@ -44,8 +50,8 @@ class Verification:
         return found[-1] if found else self.tests[-1] / "test.sh"
 
 
-def put_tests(sandbox: Sandbox, tests: Sequence[Path]) -> None:
-    """Copy tests to /tests, with nothing left that could pass for a reward.
+def put_tests(sandbox: Sandbox, verification: Verification) -> None:
+    """Copy the tests to /tests, with nothing left that could pass for a reward.
 
     Raises:
         SandboxError: the old rewards could not be removed (the step was killed, say).
@@ -56,14 +62,7 @@ def put_tests(sandbox: Sandbox, tests: Sequence[Path]) -> None:
         raise SandboxError(
             Cause.HARNESS, f"old rewards could not be removed (exit code {result.exit_code})"
         )
-    if len(tests) == 1:
-        sandbox.put(tests[0], "/tests")
-        return
-    with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
-        for layer in tests:
-            shutil.copytree(layer, folder, symlinks=True, dirs_exist_ok=True)
-        Path(folder).chmod(0o755)
-        sandbox.put(Path(folder), "/tests")
+    put_folder(sandbox, "/tests", verification.tests, verification.files)
 
 
 def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:
@@ -79,6 +78,10 @@ def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:
 
 def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -> Verdict:
     """Read the reward and judge it; a 0 of tests that never ran is no judgement."""
+    if verification.grader is not None:
+        graded = sandbox.read(OUTPUT, max_bytes=MAX_GRADED_OUTPUT_BYTES) or b""
+        text = graded.decode("utf-8", "replace")
+        return verification.grader.grade(text, proof_of_failed_bootstrap(text))
     verdict = read_verdict(sandbox, pass_threshold)
     is_zero = verdict.score is not None and verdict.score <= 0 and not verdict.passed
     if not is_zero and verdict.problem is not Cause.REWARD_MISSING:
