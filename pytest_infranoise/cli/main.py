@@ -42,10 +42,11 @@ class Command(NamedTuple):
 COMMANDS: Mapping[str, Command] = {
     "report": Command("report", "print what a study shows: table, contrasts, verdict"),
     "compare": Command("compare", "is the lead of one entry larger than the noise?"),
+    "calibrate": Command("calibrate", "which guarantee and kill threshold to publish per task"),
     "export": Command("export", "write a study's trials or its disclosure card as files"),
     "merge": Command("merge", "put the shards of a study together"),
     "plan": Command("plan", "how many samples a question needs, and what they cost"),
-    "import": Command("importing", "make a study of somebody else's counts"),
+    "import": Command("importing", "make a study of somebody else's results"),
     "doctor": Command("doctor", "what a run would find on this host: engines, cgroups, budget"),
     "clean": Command("clean", "remove what dead runs left behind"),
 }
