@@ -24,7 +24,7 @@ from pytest_infranoise.statistics.signflip import tasks_needed
 
 _NAMED_AT_MOST = 8
 
-_NAMES = {
+MEASURE_NAMES = {
     Measure.SUCCESS: "success",
     Measure.INFRA_ERROR: "infra errors",
     Measure.AGENT_FAILURE: "agent failures",
@@ -86,7 +86,7 @@ def _dropped(item: Comparison) -> str:
 
 def contrast_line(contrast: MeasureContrast, item: Comparison, analysis: Analysis) -> str:
     """Return one contrast with every figure: rates, difference, interval, p, n and K."""
-    name = _NAMES[contrast.measure]
+    name = MEASURE_NAMES[contrast.measure]
     other = item.parameter_set
     if contrast.difference is None or contrast.value is None or contrast.baseline_value is None:
         return f"{name}: no task ran in both {item.baseline} and {other}"
@@ -247,9 +247,9 @@ def drift_lines(analysis: Analysis) -> list[str]:
     lines = []
     for measure, drift in analysis.drift.items():
         if drift.p_value < analysis.settings.alpha:
-            width = max(drift.deviations) - min(drift.deviations)
+            name, width = MEASURE_NAMES[measure], max(drift.deviations) - min(drift.deviations)
             lines.append(
-                f"{_NAMES[measure]} drifted while the study ran, by {100 * width:.1f} points "
+                f"{name} drifted while the study ran, by {100 * width:.1f} points "
                 f"between its best and worst fifth ({p_value(drift.p_value)}, blocks permuted "
                 "within tasks)"
             )
