@@ -6,6 +6,8 @@ from pathlib import Path
 from pytest_infranoise.cli.exits import Exit
 from pytest_infranoise.cli.output import print_json, print_lines
 from pytest_infranoise.cli.values import points
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.report.model import Line
 
 _CHOICES = (
     "alpha",
@@ -28,12 +30,22 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = """\
 points are written 3pp, 3% or 0.03
 
-example:
+examples:
   infranoise report .infranoise/2026-12-01T10-22-31Z-5f3a --margin 2pp
+  infranoise report .infranoise/2026-12-01T10-22-31Z-5f3a -o report.html -o comment.md
 """
     add = parser.add_argument
     add("study", metavar="STUDY", type=Path, help="the study's folder")
-    add("--format", choices=("text", "json"), default="text", help="default: text")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="write the report to this file instead, as .html, .md, .json or .csv; repeatable",
+    )
+    add("--format", choices=("text", "json"), help="what is printed (default: text)")
     add("-v", "--verbose", action="count", default=0, help="per task, sensitivity; -vv: methods")
     add("-q", "--quiet", action="count", default=0, help="the verdict alone")
     add("--baseline", metavar="SET", help="the set that others are compared with")
@@ -61,19 +73,27 @@ example:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the report."""
+    """Print the report, or write it to files."""
+    from pytest_infranoise.report.files import Report, check_files, write_files
     from pytest_infranoise.report.terminal import summary_lines
     from pytest_infranoise.report.view import view_study
     from pytest_infranoise.study.looks import note_look
     from pytest_infranoise.study.store import load_study
 
+    files: list[Path] = arguments.output
+    if files and arguments.format is not None:
+        raise UsageError("--format: it is for what is printed; a file's kind is its name's ending")
+    check_files(files, where="-o")
     given = {name: getattr(arguments, name) for name in _CHOICES}
     choices = {name: value for name, value in given.items() if value is not None}
     study = load_study(arguments.study)
     if not study.manifest.is_finished:
         note_look(study.directory)
     view = view_study(study, baseline=arguments.baseline, **choices)
-    if arguments.format == "json":
+    if files:
+        for written in write_files(Report(view, study.records), files):
+            print_lines([Line(f"report: {written}")])
+    elif arguments.format == "json":
         print_json(view.analysis.to_json())
     else:
         verbosity = arguments.verbose - arguments.quiet

@@ -34,6 +34,10 @@ class StudyKeeper:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.runtime: Runtime = get_runtime(config)
+        if self.runtime.settings.reports:
+            from pytest_infranoise.report.files import check_files
+
+            check_files(self.runtime.settings.reports, where="--infra-report")
         self.recorder = StudyRecorder(self.runtime)
         self._signals = SignalWatch(self.runtime.flags, self._on_stop)
         self._session: pytest.Session | None = None

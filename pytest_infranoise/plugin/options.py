@@ -174,6 +174,12 @@ OPTIONS = (
         metavar="KEY=VALUE",
         is_list=True,
     ),
+    OptionSpec(
+        "report",
+        "write the report to this file at the end, as .html, .md, .json or .csv; repeatable",
+        metavar="FILE",
+        is_list=True,
+    ),
     OptionSpec("memory-budget", "memory that all trials may reserve together", metavar="SIZE"),
     OptionSpec("cpu-budget", "cores that all trials may reserve together", metavar="CORES"),
     OptionSpec(

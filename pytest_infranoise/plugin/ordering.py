@@ -10,6 +10,7 @@ from pytest_infranoise.plugin.marked import prepare_images
 from pytest_infranoise.plugin.recorder import ATTRIBUTE, ERROR_ATTRIBUTE, UNNEEDED_ATTRIBUTE
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
+from pytest_infranoise.report.properties import trial_properties
 
 
 def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
@@ -69,5 +70,7 @@ def attach_record(item: pytest.Item, report: Any) -> None:
     if item.stash.get(TEST_ERROR, False):
         setattr(report, ERROR_ATTRIBUTE, True)
     if RECORD in item.stash:
-        setattr(report, ATTRIBUTE, item.stash[RECORD].to_json())
+        record = item.stash[RECORD].to_json()
+        setattr(report, ATTRIBUTE, record)
+        item.user_properties += trial_properties(record)  # teardown's report carries them
         del item.stash[RECORD]

@@ -51,6 +51,7 @@ class Settings:
     screen_oracle: bool
     enforcement: Enforcement
     study_directory: Path | None
+    reports: tuple[Path, ...]
     shard: Shard | None
     disclosed: Mapping[str, str]
     memory_budget_bytes: int | None
@@ -76,7 +77,7 @@ def read_settings(config: pytest.Config) -> Settings:
         value = option_value(config, name)
         return None if value is None else parse(value, where=_place(config, name))
 
-    study = option_value(config, "study")
+    study, here = option_value(config, "study"), config.invocation_params.dir
     sets = _parameter_sets(config)
     until_decided = _until_decided(config, sets)
     repeated = with_control(sets) if option_value(config, "aa") else sets
@@ -97,7 +98,10 @@ def read_settings(config: pytest.Config) -> Settings:
         enforcement=_enforcement(config),
         shard=_shard(config, until_decided),
         disclosed=parse_notes(option_value(config, "note"), where=_place(config, "note")),
-        study_directory=(config.invocation_params.dir / study) if study else None,
+        study_directory=(here / study) if study else None,
+        reports=tuple(
+            config.invocation_params.dir / file for file in option_value(config, "report")
+        ),
         memory_budget_bytes=given("memory-budget", units.parse_size),
         cpu_budget_cores=given("cpu-budget", units.parse_cores),
         admit=_choice(config, "admit"),

@@ -123,6 +123,7 @@ def left_out_lines(runtime: Runtime) -> list[str]:
 
 
 def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
+    from pytest_infranoise.plugin.reports import report_lines
     from pytest_infranoise.report.terminal import summary_lines, trial_lines
     from pytest_infranoise.report.view import view_records
     from pytest_infranoise.study.looks import count_looks
@@ -137,7 +138,7 @@ def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
     lines: list[Line] = []
     if verbosity >= 0:
         lines += trial_lines(recorder.records, None if verbosity > 0 else TRIAL_LINES)
-    return lines + summary_lines(view, verbosity=verbosity)
+    return [*lines, *summary_lines(view, verbosity=verbosity), *report_lines(recorder, view)]
 
 
 def _print_problems(terminal: Any, problems: Sequence[str]) -> None:

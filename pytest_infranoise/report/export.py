@@ -2,15 +2,17 @@
 
 import csv
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.model.outcome import Phase
+from pytest_infranoise.study.files import replace_text
 from pytest_infranoise.study.store import Study
+
+Row = Mapping[str, Any]
+"""One attempt: a value by each of `COLUMNS`."""
 
 COLUMNS: Mapping[str, str] = {
     "study": "id of the study, of the part in a merged one",
@@ -58,14 +60,16 @@ _MULTIPLIERS = ("memory_multiplier", "cpu_multiplier", "timeout_multiplier")
 _STEERS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def rows(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield one row per attempt, in the order of the journal; None is unknown or uncapped.
+def rows(
+    records: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield one row per attempt, in the order of the records; None is unknown or uncapped.
 
     Raises:
-        UsageError: the study cannot be read.
+        UsageError: the records are a study's that cannot be read.
     """
-    sets = {str(item["id"]): item for item in study.manifest.data["parameter_sets"]}
-    for record in study.records():
+    sets = {str(item["id"]): item for item in manifest["parameter_sets"]}
+    for record in records:
         row = {name: record.get(name) for name in COLUMNS}
         known = sets.get(str(record["parameter_set"]), {})
         row |= {name: known.get(name) for name in _MULTIPLIERS}
@@ -95,31 +99,26 @@ def export(study: Study, file: Path) -> int:
     Raises:
         UsageError: another kind of file, or one that cannot be written.
     """
-    writers: Mapping[str, Callable[[Study, TextIO], int]] = {
-        ".csv": _write_csv,
-        ".json": _write_json,
+    writers: Mapping[str, Callable[[Iterable[Row], TextIO], int]] = {
+        ".csv": write_csv,
+        ".json": write_json_rows,
     }
     write = writers.get(file.suffix.lower())
     if write is None:
         raise UsageError(f"-o: {file} is neither .csv nor .json")
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    table = rows(study.records(), study.manifest.data)
     try:
-        with draft.open("w", encoding="utf-8", newline="") as target:
-            number = write(study, target)
-        draft.replace(file)
+        return replace_text(file, lambda target: write(table, target))
     except OSError as error:
         raise InfranoiseError(f"{file}: cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
-    return number
 
 
-def _write_csv(study: Study, target: TextIO) -> int:
+def write_csv(table: Iterable[Row], target: TextIO) -> int:
+    """Write rows as CSV under their heading; return how many."""
     writer = csv.DictWriter(target, COLUMNS)
     writer.writeheader()
     number = 0
-    for row in rows(study):
+    for row in table:
         number += 1
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return number
@@ -132,10 +131,11 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_STEERS) else text
 
 
-def _write_json(study: Study, target: TextIO) -> int:
+def write_json_rows(table: Iterable[Row], target: TextIO) -> int:
+    """Write rows as a JSON array, a line each; return how many."""
     target.write("[")
     number = 0
-    for row in rows(study):
+    for row in table:
         target.write(",\n" if number else "\n")
         target.write(json.dumps(row, allow_nan=False))
         number += 1

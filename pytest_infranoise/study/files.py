@@ -2,10 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, TypeVar
+
+T = TypeVar("T")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -23,6 +25,23 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
             draft.unlink()
         raise
     sync_folder(path.parent)
+
+
+def replace_text(path: Path, write: Callable[[TextIO], T]) -> T:
+    """Replace `path` in one step by what `write` writes into an open file; return its result.
+
+    Raises:
+        OSError: the place cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as target:
+            result = write(target)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    return result
 
 
 def sync_folder(folder: Path) -> None:
