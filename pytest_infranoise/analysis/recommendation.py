@@ -22,6 +22,7 @@ from pytest_infranoise.statistics.recommend import (
 from pytest_infranoise.statistics.tables import two_proportions
 
 NOT_KILLS = "not explained by kills: see causes"
+KILLS_UNKNOWN = "memory kills are not recorded in these results, so no threshold can be named"
 HOST_MEMORY = (
     "trials were killed by the host's own memory or an unknown hand, so {sets} against the "
     "baseline stays inconclusive"
@@ -35,7 +36,7 @@ def recommend(
     settings: AnalysisSettings,
 ) -> Recommendation:
     """Apply the rule of docs/statistics.md to the sets above the baseline."""
-    reason = _not_applicable(ladder, comparisons)
+    reason = _not_applicable(ladder, comparisons, settings)
     if reason is not None:
         return Recommendation(RecommendationStatus.NOT_APPLICABLE, None, reason)
     if settings.fit_only:
@@ -86,7 +87,11 @@ def _pooled_p(a: Rate, b: Rate) -> float:
     return two_proportions(a.events, a.n_trials, b.events, b.n_trials)
 
 
-def _not_applicable(ladder: Ladder, comparisons: Sequence[Comparison]) -> str | None:
+def _not_applicable(
+    ladder: Ladder, comparisons: Sequence[Comparison], settings: AnalysisSettings
+) -> str | None:
+    if not settings.records_kills:
+        return KILLS_UNKNOWN
     if ladder.problem is not None:
         return ladder.problem
     above = [item for item in comparisons if item.parameter_set in ladder.above]

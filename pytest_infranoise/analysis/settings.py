@@ -27,6 +27,8 @@ class AnalysisSettings:
         engine_is_isolating: False for the local backend and the watchdog, whose recommendations
             are withheld until the reader accepts them by name.
         accept_engine: The reader's acceptance.
+        records_kills: Whether a memory kill is an outcome of its own; False where another tool's
+            results hold it among failures, so that nothing about kills can be concluded.
         look: The planned look that this analysis is, in a study that stops when it is decided.
         unplanned_looks: How often the study was analysed outside a plan while it grew.
 
@@ -48,6 +50,7 @@ class AnalysisSettings:
     engine: str | None = None
     engine_is_isolating: bool = True
     accept_engine: bool = False
+    records_kills: bool = True
     look: Look | None = None
     unplanned_looks: int = 0
 

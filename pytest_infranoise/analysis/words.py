@@ -112,7 +112,8 @@ def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> l
     for item in analysis.comparisons:
         lines += comparison_lines(item, analysis, with_figures=with_contrasts)
     for item in analysis.comparisons:
-        lines += movement_lines(item, all_names=all_names)
+        known = analysis.settings.records_kills
+        lines += movement_lines(item, all_names=all_names, records_kills=known)
     lines += timeout_lines(analysis)
     if not analysis.settings.fit_only:  # copies of one solution do not vary by chance
         lines += spread_lines(analysis)

@@ -61,7 +61,8 @@ def comparison_lines(item: Comparison, analysis: Analysis, *, with_figures: bool
             + _within_control(infra)
         )
     agent = item.agent_failure
-    if agent.difference is not None and agent.detectable and not item.host_memory:
+    repaired = analysis.settings.records_kills and not item.host_memory
+    if agent.difference is not None and agent.detectable and repaired:
         lines.append(
             f"{item.parameter_set}: beyond the repair of crashes, agent failures moved by "
             f"{points(agent.difference)} points, {p_value(agent.p_value or 0.0)}"
@@ -174,18 +175,21 @@ def _margin(settings: AnalysisSettings) -> str:
     return f"+-{100 * settings.margin:.3g} points"
 
 
-def movement_lines(item: Comparison, *, all_names: bool = False) -> list[str]:
+def movement_lines(
+    item: Comparison, *, all_names: bool = False, records_kills: bool = True
+) -> list[str]:
     """Return which tasks moved between the baseline and a set, and how, by name.
 
     Success that rose or fell without kills is named only where that stays short, or on request:
     with few samples chance alone moves many tasks.
     """
     base, other = item.baseline, at(item.parameter_set)
+    kills = "without fewer kills" if records_kills else "(kills are unknown)"
     words = {
         Shift.RESCUED: f"killed at {base}, passing more often {other}",
         Shift.DOOMED: f"killed less {other} than at {base}, but passing no more often",
         Shift.RECOVERED: f"fewer other infra errors and passing more often {other}",
-        Shift.EASED: f"passing more often {other} without fewer kills",
+        Shift.EASED: f"passing more often {other} {kills}",
         Shift.WORSENED: f"passing less often {other} than at {base}",
     }
     found = {shift: item.movement.tasks.get(shift, ()) for shift in words}
@@ -199,7 +203,7 @@ def movement_lines(item: Comparison, *, all_names: bool = False) -> list[str]:
     if not short:
         up, down = (len(found[shift]) for shift in by_chance)
         lines.append(
-            f"passing more often {other} without fewer kills: {up}, less often: {down} "
+            f"passing more often {other} {kills}: {up}, less often: {down} "
             "(chance moves tasks too; -v names them)"
         )
     return lines + _moved_beyond_chance(item)

@@ -17,7 +17,7 @@ from pytest_infranoise.report.tables import (
     set_table,
 )
 from pytest_infranoise.report.view import StudyView
-from pytest_infranoise.study.imported import COUNTS
+from pytest_infranoise.study.imported_source import source_words
 from pytest_infranoise.study.store import Manifest
 from pytest_infranoise.units import format_size
 
@@ -87,9 +87,9 @@ def _order_words(manifest: Mapping[str, Any]) -> str:
 
 def engine_words(manifest: Mapping[str, Any]) -> str:
     """Return backend, engine version, cgroup version and enforcement method in words."""
-    source, engine = manifest.get("source"), Manifest(manifest).backend
-    if isinstance(source, Mapping) and source.get("kind") == COUNTS:
-        return f"imported counts ({one_line(str(source.get('file')), 60)})"
+    engine, source = Manifest(manifest).backend, source_words(manifest)
+    if source is not None:
+        return one_line(source, 160)
     if not engine:
         return "engine unknown"
     cgroup = "no cgroup" if engine.get("cgroup_version", "") is None else "cgroup unknown"

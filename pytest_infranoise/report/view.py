@@ -15,6 +15,7 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
 from pytest_infranoise.statistics.sequential import Look
+from pytest_infranoise.study.imported_source import records_kills, source_notes
 from pytest_infranoise.study.looks import count_looks
 from pytest_infranoise.study.sessions import accepted_changes, missing_shards
 from pytest_infranoise.study.store import Manifest, Study, table_of
@@ -125,6 +126,7 @@ def _view(
 
 def _part_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Say what of its study this is not, and what changed while it ran."""
+    yield from source_notes(manifest)
     if changed := accepted_changes(manifest):
         yield f"the study went on although it had changed: {'; '.join(changed)}"
     if shard := manifest.get("shard"):
@@ -218,6 +220,7 @@ def analysis_settings(
     engine, order = facts.backend, manifest.get("order")
     derived: dict[str, Any] = {
         "fit_only": facts.agent.get("name") in REFERENCE_AGENTS,
+        "records_kills": records_kills(manifest),
         "control": manifest.get("control"),
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
         "interleaved": None if order is None else order == "interleaved",

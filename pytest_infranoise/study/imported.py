@@ -12,12 +12,10 @@ from pytest_infranoise.model.trial import SCHEMA_VERSION
 from pytest_infranoise.study.counts import COUNTED, CountTable, read_counts
 from pytest_infranoise.study.files import write_json
 from pytest_infranoise.study.host import capture_software
+from pytest_infranoise.study.imported_source import COUNTS
 from pytest_infranoise.study.journal import JOURNAL_NAME, Journal, encode_line
 from pytest_infranoise.study.redact import redact_arguments
 from pytest_infranoise.study.writer import MANIFEST_NAME, new_study_id
-
-COUNTS = "counts"
-"""The `source.kind` of a manifest whose trials are known by their outcomes alone."""
 
 _UNKNOWN = (
     "block",
@@ -66,7 +64,7 @@ def import_counts(
             f"--baseline: {baseline!r} is no parameter set of {file}; use one of {', '.join(sets)}"
         )
     manifest = _manifest(table, file, baseline or sets[0], command_line)
-    _write(directory, manifest, _record_lines(table, manifest["study"]))
+    write_study(directory, manifest, _record_lines(table, manifest["study"]))
     return table
 
 
@@ -138,8 +136,13 @@ def _template(study: str, parameter_set: str, outcome: str) -> tuple[bytes, byte
     return head, middle, tail
 
 
-def _write(directory: Path, manifest: Mapping[str, Any], lines: Iterator[bytes]) -> None:
-    """Write records, then the manifest that makes a study of them."""
+def write_study(directory: Path, manifest: Mapping[str, Any], lines: Iterator[bytes]) -> None:
+    """Write the lines of records, then the manifest that makes a study of them.
+
+    Raises:
+        UsageError: the folder holds a study already, or cannot be written.
+        JournalError: the disk refuses the records; nothing is left behind.
+    """
     journal = directory / JOURNAL_NAME
     try:
         if any((directory / name).exists() for name in (JOURNAL_NAME, MANIFEST_NAME)):
