@@ -15,6 +15,17 @@ class UsageError(InfranoiseError):
     """
 
 
+class MarkedUsageError(UsageError):
+    """A usage error within a text: the message, and below it the text with a caret at the mistake.
+
+    `position` counts characters of `text` from 0; it may be the text's end.
+    """
+
+    def __init__(self, message: str, text: str, position: int) -> None:
+        shown = "".join(char if char.isprintable() else "?" for char in text)
+        super().__init__(f"{message}\n  {shown}\n  {' ' * position}^")
+
+
 class BackendUnavailableError(UsageError):
     """No engine answers; the message lists what was tried."""
 

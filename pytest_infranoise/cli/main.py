@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from pytest_infranoise import __version__
 from pytest_infranoise.cli.exits import Exit
-from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.errors import InfranoiseError, MarkedUsageError, UsageError
 
 PROGRAM = "infranoise"
 
@@ -123,9 +123,10 @@ def _parser(chosen: str, module: Any) -> Parser:
 
 def _complain(error: Exception, code: Exit) -> int:
     text = str(error) or type(error).__name__
-    line = "".join(char if char.isprintable() else " " for char in text)
+    parts = text.split("\n") if isinstance(error, MarkedUsageError) else [text]
+    lines = ["".join(char if char.isprintable() else " " for char in part) for part in parts]
     with suppress(OSError):
-        print(f"{PROGRAM}: {line}", file=sys.stderr)
+        print(f"{PROGRAM}: " + "\n".join(lines), file=sys.stderr)
     return code
 
 

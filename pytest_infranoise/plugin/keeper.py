@@ -16,6 +16,7 @@ from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
 
 if TYPE_CHECKING:
+    from pytest_infranoise.analysis.gates import GateResult
     from pytest_infranoise.statistics.sequential import Look
 
 STOP_LINE = (
@@ -43,6 +44,7 @@ class StudyKeeper:
         self._session: pytest.Session | None = None
         self._schedule: LookSchedule | None = None
         self._exit_status: int | None = None
+        self._gates: tuple[GateResult, ...] = ()
         self._swept = False
 
     # --- before anything runs ---
@@ -203,10 +205,27 @@ class StudyKeeper:
         trials_alone = self.recorder.records and not self.recorder.other_failures
         if self.runtime.settings.exit == "study" and trials_alone:
             status = 0 if status == pytest.ExitCode.TESTS_FAILED else status
-        if self.recorder.lost and status == pytest.ExitCode.OK:
+        self._gates = self._judge_gates()
+        if (self.recorder.lost or self._gates_failed) and status == pytest.ExitCode.OK:
             status = int(pytest.ExitCode.TESTS_FAILED)
         session.exitstatus = status
         self._exit_status = status
+
+    def _judge_gates(self) -> "tuple[GateResult, ...]":
+        if not self.runtime.settings.gates or self._config.option.collectonly:
+            return ()
+        from pytest_infranoise.plugin.gates import judge_session
+
+        return judge_session(self.recorder)
+
+    @property
+    def _gates_failed(self) -> bool:
+        """Whether a gate did not pass: also one that could not be decided."""
+        if not self._gates:
+            return False
+        from pytest_infranoise.report.gates import all_passed
+
+        return not all_passed(self._gates)
 
     def _has_nothing_left(self) -> bool:
         """Whether no trial was selected because none is left: on record, or in other shards."""
@@ -225,7 +244,7 @@ class StudyKeeper:
         """Write the end of the study and print the summary."""
         from pytest_infranoise.plugin.summary import print_summary
 
-        print_summary(terminal, self.recorder, self._exit_status)
+        print_summary(terminal, self.recorder, self._exit_status, self._gates)
 
     def end(self) -> None:
         """Give back what this process holds."""

@@ -199,6 +199,18 @@ OPTIONS = (
         choices=("pytest", "study"),
         default="pytest",
     ),
+    OptionSpec(
+        "gate",
+        "what the study must show, as 'infra_error_rate<=2%@3x', 'lift(3x)~0+-3pp', 'no-oom@1x' or "
+        "'recommended'; a gate that failed or could not be decided fails the session; repeatable",
+        metavar="GATE",
+        is_list=True,
+    ),
+    OptionSpec(
+        "accept-engine",
+        "accept a recommendation that the local backend or the watchdog measured",
+        is_flag=True,
+    ),
     OptionSpec("dry-run", "list the trials with their limits and run nothing", is_flag=True),
     OptionSpec("default-memory", "memory of tasks and markers that declare none", metavar="SIZE"),
     OptionSpec("default-cpus", "cores of tasks and markers that declare none", metavar="CORES"),

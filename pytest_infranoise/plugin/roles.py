@@ -141,8 +141,11 @@ class KeeperHooks:
     def __init__(self, config: pytest.Config, sweep: bool) -> None:
         self._config = config
         self._keeper: StudyKeeper | None = None
+        self._lacks_study = False
         if sweep:
             _ = self.keeper
+        elif has_gate(config):
+            _refuse_early(config)
 
     @property
     def keeper(self) -> "StudyKeeper":
@@ -233,6 +236,10 @@ class KeeperHooks:
         """Decide the exit code, let everybody finish, then write the end of the study."""
         if self._keeper is not None:
             self._keeper.decide_exit(session)
+        elif has_gate(self._config) and session.exitstatus == pytest.ExitCode.OK:
+            self._lacks_study = not self._config.option.collectonly
+            if self._lacks_study:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
         try:
             return (yield)
         finally:
@@ -244,11 +251,30 @@ class KeeperHooks:
         """Print what the study found."""
         if self._keeper is not None:
             self._keeper.summarise(terminalreporter)
+        elif self._lacks_study:
+            words = "exit code 1: --infra-gate was given, but no trial was selected to judge it by"
+            terminalreporter.write_line(f"infranoise: {words}", red=True)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Give signals and engine back."""
         if self._keeper is not None:
             self._keeper.end()
+
+
+def has_gate(config: pytest.Config) -> bool:
+    """Whether this very session was given a gate; an ini file's is for its studies alone."""
+    return bool(config.option.infra_gate)
+
+
+def _refuse_early(config: pytest.Config) -> None:
+    """Refuse options that cannot be used before the tests are collected that may be trials."""
+    from pytest_infranoise.errors import UsageError
+    from pytest_infranoise.plugin.settings import read_settings
+
+    try:
+        read_settings(config)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 _TRIAL_ID = re.compile(

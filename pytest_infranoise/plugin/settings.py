@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,9 @@ from pytest_infranoise.plugin.hookspecs import HOOK_AGENT
 from pytest_infranoise.plugin.notes import parse_notes
 from pytest_infranoise.plugin.options import SPECS, option_value, preset_of
 from pytest_infranoise.plugin.shards import Shard, parse_shard
+
+if TYPE_CHECKING:
+    from pytest_infranoise.analysis.gate_grammar import Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Settings:
     admit: Admit
     clamp: bool
     exit: str
+    gates: tuple["Gate", ...]
+    accept_engine: bool
     dry_run: bool
     default_memory_bytes: int | None
     default_cpu_cores: float | None
@@ -107,12 +112,24 @@ def read_settings(config: pytest.Config) -> Settings:
         admit=_choice(config, "admit"),
         clamp=option_value(config, "clamp"),
         exit=_choice(config, "exit"),
+        gates=_gates(config, repeated),
+        accept_engine=option_value(config, "accept-engine"),
         dry_run=option_value(config, "dry-run"),
         default_memory_bytes=given("default-memory", units.parse_size),
         default_cpu_cores=given("default-cpus", units.parse_cores),
         default_image=option_value(config, "default-image"),
         default_timeout_seconds=given("default-timeout", units.parse_seconds),
     )
+
+
+def _gates(config: pytest.Config, sets: Sequence[ParameterSet]) -> tuple["Gate", ...]:
+    """Return the gates; what reads them is loaded only where there is one."""
+    texts = option_value(config, "gate")
+    if not texts:
+        return ()
+    from pytest_infranoise.plugin.gates import parse_gates
+
+    return parse_gates(texts, where=_place(config, "gate"), sets=sets)
 
 
 def _place(config: pytest.Config, name: str) -> str:

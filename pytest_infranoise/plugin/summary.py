@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,10 @@ from pytest_infranoise.plugin.recorder import StudyRecorder
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.report.model import Line, Style, one_line
 from pytest_infranoise.units import format_size
+
+if TYPE_CHECKING:
+    from pytest_infranoise.analysis.gates import GateResult
+    from pytest_infranoise.report.view import StudyView
 
 TRIAL_LINES = 40
 
@@ -84,13 +88,19 @@ def design_words(runtime: Runtime) -> list[str]:
     return [design_line(Design(n_tasks=tasks, n_sets=sets), settings.samples)]
 
 
-def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | None) -> None:
+def print_summary(
+    terminal: Any,
+    recorder: StudyRecorder,
+    exit_status: int | None,
+    gates: Sequence["GateResult"] = (),
+) -> None:
     """Print the study's summary; a failure in it is a line, never a lost session."""
     config = recorder.runtime.config
     if not recorder.all_records:
         if recorder.planned and not recorder.runtime.settings.dry_run:
             terminal.section("infrastructure noise")
             terminal.write_line("no trial ended, so there is nothing to compare")
+            _print_gates(terminal, gates)
             _print_problems(terminal, recorder.problems)
         return
     terminal.section("infrastructure noise")
@@ -106,9 +116,24 @@ def print_summary(terminal: Any, recorder: StudyRecorder, exit_status: int | Non
         terminal.write_line(line.text, **_MARKUP[line.style])
     for text in left_out_lines(recorder.runtime):
         terminal.write_line(text, yellow=True)
+    _print_gates(terminal, gates)
     _print_problems(terminal, recorder.problems)
     if verbosity >= 0:
-        terminal.write_line(exit_words(recorder, exit_status))
+        terminal.write_line(exit_words(recorder, exit_status, gates))
+
+
+def _print_gates(terminal: Any, gates: Sequence["GateResult"]) -> None:
+    if gates:
+        from pytest_infranoise.report.gates import gate_lines
+
+        for line in gate_lines(gates):
+            terminal.write_line(line.text, **_MARKUP[line.style])
+
+
+def _gate_words(gates: Sequence["GateResult"]) -> str | None:
+    from pytest_infranoise.plugin.gates import count_words
+
+    return count_words(gates)
 
 
 def left_out_lines(runtime: Runtime) -> list[str]:
@@ -122,19 +147,26 @@ def left_out_lines(runtime: Runtime) -> list[str]:
     ]
 
 
-def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
-    from pytest_infranoise.plugin.reports import report_lines
-    from pytest_infranoise.report.terminal import summary_lines, trial_lines
+def session_view(recorder: StudyRecorder) -> "StudyView":
+    """Return the study of a session as its summary shows it."""
     from pytest_infranoise.report.view import view_records
     from pytest_infranoise.study.looks import count_looks
 
-    view = view_records(
+    return view_records(
         recorder.all_records,
         recorder.manifest,
         planned=recorder.manifest.get("planned_trials"),
         directory=recorder.shown_directory,
         unplanned_looks=0 if recorder.directory is None else count_looks(recorder.directory),
+        accept_engine=recorder.runtime.settings.accept_engine,
     )
+
+
+def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
+    from pytest_infranoise.plugin.reports import report_lines
+    from pytest_infranoise.report.terminal import summary_lines, trial_lines
+
+    view = session_view(recorder)
     lines: list[Line] = []
     if verbosity >= 0:
         lines += trial_lines(recorder.records, None if verbosity > 0 else TRIAL_LINES)
@@ -146,7 +178,9 @@ def _print_problems(terminal: Any, problems: Sequence[str]) -> None:
         terminal.write_line(f"infranoise: {problem}", red=True, bold=True)
 
 
-def exit_words(recorder: StudyRecorder, exit_status: int | None) -> str:
+def exit_words(
+    recorder: StudyRecorder, exit_status: int | None, gates: Sequence["GateResult"] = ()
+) -> str:
     """Explain the exit code in words and name the other choice."""
     if not recorder.records and exit_status == pytest.ExitCode.OK:
         return "exit code 0: every trial was on record already, so nothing was left to run"
@@ -158,6 +192,8 @@ def exit_words(recorder: StudyRecorder, exit_status: int | None) -> str:
             f"exit code {exit_status}: {recorder.other_failures} error(s) besides the trials' "
             "outcomes"
         )
+    if gates and (words := _gate_words(gates)) is not None:
+        return f"exit code {exit_status}: {words}"
     if recorder.runtime.settings.exit == "study":
         return (
             f"exit code {exit_status}: trials are data ({not_passed} did not pass); "
