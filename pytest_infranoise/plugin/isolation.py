@@ -18,9 +18,20 @@ from pytest_infranoise.plugin.options import SWEEP_INI, is_sweep
 TASK_FILE = "task.toml"
 
 
+def task_file_of(folder: Path) -> Path | None:
+    """Return the file that makes a folder a task, if it is one."""
+    if (folder / TASK_FILE).is_file():
+        return folder / TASK_FILE
+    if not (folder / "task.yaml").is_file():
+        return None  # before the import: every pytest start comes along here
+    from pytest_infranoise.tasks.files import task_file
+
+    return task_file(folder)
+
+
 def task_folder_of(path: Path) -> Path | None:
     """Return the outermost task folder that `path` is or lies in, if any."""
-    holders = [folder for folder in (path, *path.parents) if (folder / TASK_FILE).is_file()]
+    holders = [folder for folder in (path, *path.parents) if task_file_of(folder) is not None]
     return holders[-1] if holders else None
 
 
@@ -77,7 +88,7 @@ def _task_folders_in_reach(config: pytest.Config, named: list[str]) -> Iterator[
             yield folder
             anchor = folder.parent
         if anchor.is_dir():
-            yield from (path for path in anchor.glob("test*") if (path / TASK_FILE).is_file())
+            yield from (path for path in anchor.glob("test*") if task_file_of(path) is not None)
 
 
 def _use_outer_configuration(config: pytest.Config, args: list[str], named: list[str]) -> None:

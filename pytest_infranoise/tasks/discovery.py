@@ -13,13 +13,16 @@ from pathlib import Path
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Task
-from pytest_infranoise.tasks.harbor import TASK_FILE, read_task
+from pytest_infranoise.tasks.files import HARBOR_FILE, TERMINAL_BENCH_FILE, task_file
+from pytest_infranoise.tasks.harbor import TaskReading, read_task
 from pytest_infranoise.tasks.place import display_path
+from pytest_infranoise.tasks.resources import ResourceDefaults
+from pytest_infranoise.tasks.terminal_bench import read_terminal_bench
 
 MAXIMUM_LISTED_ERRORS = 10
 
 _SKIPPED_FOLDERS = frozenset({"node_modules"})
-_TASK_PARTS = ("instruction.md", "environment", "tests", "steps")
+_TASK_PARTS = ("instruction.md", "environment", "tests", "steps", "run-tests.sh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,11 @@ def discover(
             if directory in own.tasks:
                 tasks.append(own.task(directory, names[directory]))
                 continue
-            reading = read_task(
+            reading = _read(
                 directory,
-                default_memory_bytes=default_memory_bytes,
-                default_cpu_cores=default_cpu_cores,
-                host_environment=host_environment,
-                uses_solution=uses_solution,
+                ResourceDefaults(default_memory_bytes, default_cpu_cores),
+                host_environment,
+                uses_solution,
             )
         except UsageError as error:
             errors.append(str(error))
@@ -88,6 +90,30 @@ def discover(
         raise UsageError(_listing(errors))
     warnings = tuple(_once(text, where) for text, where in seen.items())
     return TaskSet(tuple(tasks), warnings, own.files)
+
+
+def _read(
+    directory: Path,
+    defaults: ResourceDefaults,
+    host_environment: Mapping[str, str],
+    uses_solution: bool,
+) -> TaskReading:
+    """Read a task directory by the format of its file."""
+    file = task_file(directory)
+    if file is not None and file.name == TERMINAL_BENCH_FILE:
+        return read_terminal_bench(
+            directory,
+            defaults=defaults,
+            host_environment=host_environment,
+            uses_solution=uses_solution,
+        )
+    return read_task(
+        directory,
+        default_memory_bytes=defaults.memory_bytes,
+        default_cpu_cores=defaults.cpu_cores,
+        host_environment=host_environment,
+        uses_solution=uses_solution,
+    )
 
 
 class _OwnFormats:
@@ -118,12 +144,12 @@ def find_task_directories(
 ) -> list[Path]:
     """Return the task directories at or below `paths`, absolute, each once, sorted by path.
 
-    A folder with a `task.toml` is a task and a leaf: nothing inside it is looked at, and a path
-    inside it stands for the whole task. Hidden folders and `node_modules` are skipped below the
-    given paths, other names are not. Symlinked folders are followed; a folder that can be reached
-    in two ways counts once, by its path without symlinks if there is one. A path that does not
-    exist finds nothing: pytest itself reports it. `claims` says of further folders that they are
-    tasks.
+    A folder with a `task.toml` (or Terminal-Bench 1's `task.yaml`, see `files`) is a task and a
+    leaf: nothing inside it is looked at, and a path inside it stands for the whole task. Hidden
+    folders and `node_modules` are skipped below the given paths, other names are not. Symlinked
+    folders are followed; a folder that can be reached in two ways counts once, by its path without
+    symlinks if there is one. A path that does not exist finds nothing: pytest itself reports it.
+    `claims` says of further folders that they are tasks.
 
     Raises:
         UsageError: a folder cannot be read.
@@ -188,7 +214,7 @@ class _Walker:
             if identity in self._visited:
                 continue
             self._visited.add(identity)
-            if self._claims(folder) or (folder / TASK_FILE).is_file():
+            if self._claims(folder) or task_file(folder) is not None:
                 yield folder
             else:
                 self._descend(folder)
@@ -220,9 +246,9 @@ def _enclosing_task(path: Path) -> Path | None:
     """Return the task directory that `path` is or lies in; the outermost, since it is a leaf."""
     outermost = None
     for folder in (path, *path.parents):
-        if (folder / TASK_FILE).is_file() and (folder == path or _looks_like_task(folder)):
+        if task_file(folder) is not None and (folder == path or _looks_like_task(folder)):
             outermost = folder
-    if outermost is None and path.name == TASK_FILE and path.is_file():
+    if outermost is None and path.name == HARBOR_FILE and path.is_file():
         return path.parent
     return outermost
 
