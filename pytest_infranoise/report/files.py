@@ -1,6 +1,7 @@
 """Reports as files: what kind one is says its name, and that it can be written is tried first."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -41,16 +42,21 @@ def check_files(paths: Iterable[Path], *, where: str) -> None:
             raise UsageError(
                 f"{where}: {path} is no kind of report; end its name in {', '.join(KINDS)}"
             )
-        if path.is_dir():
-            raise UsageError(f"{where}: {path} is a folder; name a file in it")
-        if not path.parent.is_dir():
-            raise UsageError(f"{where}: {path.parent} is no folder; make it first")
-        trial = path.with_name(f".{path.name}.writable")
         try:
-            trial.touch()
-            trial.unlink()
+            _try_place(path, where)
         except OSError as error:
             raise UsageError(f"{where}: {path} cannot be written: {error.strerror}") from error
+
+
+def _try_place(path: Path, where: str) -> None:
+    """Make a file beside the one that is to come, and remove it."""
+    if path.is_dir():
+        raise UsageError(f"{where}: {path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{where}: {path.parent} is no folder; make it first")
+    trial = path.with_name(f".{path.name}.{os.getpid()}")
+    trial.touch()
+    trial.unlink()
 
 
 def write_files(report: Report, paths: Iterable[Path]) -> Iterator[Path]:

@@ -58,6 +58,8 @@ def _lines(page: Page) -> Iterator[str]:
     yield from _table(page.sets)
     if page.comparisons is not None:
         yield from _table(page.comparisons)
+    yield from ("", *_bullets(page.compared))
+    yield from _folded("Tasks that moved", _bullets(page.moved))
     yield from _tasks(page)
     yield from _folded("Disclosure card", _pairs(page.card))
     yield from _folded("How it was run", _pairs(page.facts))

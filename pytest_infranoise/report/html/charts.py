@@ -114,8 +114,16 @@ def _estimate_marks(
         parts += [line(x - 5, end, x + 5, end, f"whisker {kind}") for end in (low, high)]
     parts.append(_mark(x, up(item.value), f"mark {kind}{' hollow' * item.is_control}", kind))
     if with_value:
-        parts.append(text(x + 10, up(item.value) - 7, item.shown, "value", anchor="start"))
+        parts.append(_value(item.shown, x, up(item.value)))
     return parts
+
+
+def _value(shown: str, x: float, y: float) -> Element:
+    """Return a figure beside its point, on the side where there is room."""
+    is_last = x > WIDTH - _RIGHT - _LETTER * len(shown)
+    return text(
+        x + (-10 if is_last else 10), y - 7, shown, "value", anchor="end" if is_last else "start"
+    )
 
 
 def _mark(x: float, y: float, class_: str, kind: str) -> Element:

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from pytest_infranoise.report.html.charts import lift_figure, rate_figure
 from pytest_infranoise.report.html.elements import (
     Child,
+    capital,
     document_text,
     name_of,
     preformatted,
@@ -21,6 +22,13 @@ from pytest_infranoise.report.tables import SHOWN_OUTCOMES, outcome_word
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a browser may load for this file: nothing. Its own style is inside."""
+
+
+_LINE_CHARACTERS = 600
+"""The longest sentence; names of other people's making stand in them."""
+
+
+_LINES_SHOWN = 8
 
 
 class Section(NamedTuple):
@@ -62,7 +70,7 @@ def _header(page: Page) -> Element:
     return tag(
         "header",
         tag("p", "Infrastructure noise report", class_="kind"),
-        tag("h1", _capital(page.headline)),
+        tag("h1", capital(page.headline)),
         *(tag("p", line, class_="ran") for line in page.what_ran),
     )
 
@@ -75,10 +83,6 @@ def _navigation(sections: Sequence[Section]) -> Element:
 def _section(part: Section) -> Element:
     heading = tag("h2", part.heading, id=f"{part.id}-heading")
     return tag("section", heading, *part.content, id=part.id, aria_labelledby=f"{part.id}-heading")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _sections(page: Page, labels: Labels) -> Iterator[Section]:
@@ -95,7 +99,7 @@ def _sections(page: Page, labels: Labels) -> Iterator[Section]:
 
 
 def _list(lines: Iterable[str]) -> list[Element]:
-    items = [tag("li", tag("bdi", line)) for line in lines]
+    items = [tag("li", name_of(line, _LINE_CHARACTERS)) for line in lines]
     return [tag("ul", *items)] if items else []
 
 
@@ -117,7 +121,7 @@ def _figure(title: str, drawing: Element, *more: Child) -> Element:
 def _lift(page: Page, labels: Labels) -> list[Element]:
     if page.lift is None:
         return []
-    words = tag("ul", *(_effect_words(page.lift)), class_="effects")
+    words = tag("ul", *(_effect_words(page.lift, page.compared)), class_="effects")
     note = (
         f"Shaded: the margin of +-{100 * page.lift.margin:.3g} points. A set whose thick 90% "
         "interval lies inside it is equivalent; the thin line is the 95% interval."
@@ -131,23 +135,40 @@ def _lift(page: Page, labels: Labels) -> list[Element]:
     ]
 
 
-def _effect_words(chart: LiftChart) -> Iterator[Element]:
+def _effect_words(chart: LiftChart, compared: Sequence[str]) -> Iterator[Element]:
+    """Yield the figures of every set with its status, and what else each shows."""
     for effect in chart.effects:
-        yield tag("li", tag("strong", name_of(effect.label)), f": {effect.words}")
+        name = tag("strong", name_of(effect.label))
+        own = [line for line in compared if line.startswith(f"{effect.label}: ")]
+        others = [line.removeprefix(f"{effect.label}: ") for line in own]
+        more = [tag("span", line) for line in others if not effect.words.endswith(line)]
+        yield tag("li", name, f": {effect.words}", *more)
 
 
 def _tasks(page: Page) -> list[Element]:
     content = page.tasks
     if not content.first:
         return []
-    made = [_legend(), task_table(_capital(content.note), content.sets, content.first)]
+    made = [
+        *_moves(page.moved),
+        _legend(),
+        task_table(capital(content.note), content.sets, content.first),
+    ]
     if content.others:
         summary = f"the other {len(content.others)} tasks, in the study's order"
-        others = task_table(_capital(summary), content.sets, content.others)
-        made.append(tag("details", tag("summary", _capital(summary)), others))
+        others = task_table(capital(summary), content.sets, content.others)
+        made.append(tag("details", tag("summary", capital(summary)), others))
     if content.left_out:
         made.append(tag("p", f"{content.left_out} more tasks are not shown.", class_="note"))
     return made
+
+
+def _moves(lines: Sequence[str]) -> list[Element]:
+    """Return which tasks moved, folded where that is long."""
+    listed = _list(lines)
+    if len(lines) <= _LINES_SHOWN:
+        return listed
+    return [tag("details", tag("summary", "Which tasks moved between the sets"), *listed)]
 
 
 def _legend() -> Element:
@@ -167,10 +188,10 @@ def _time(page: Page, labels: Labels) -> list[Element]:
         "alike."
     )
     drifts = [
-        _figure(f"Drift of {item.label}", drift_figure(item, page.timeline.segments, labels))
+        _figure(f"Drift of {item.label}", drift_figure(item, page.timeline, labels))
         for item in page.timeline.drift
     ]
-    said = [tag("p", _capital(item.words) + ".", class_="note") for item in page.timeline.drift]
+    said = [tag("p", capital(item.words) + ".", class_="note") for item in page.timeline.drift]
     pair = [tag("div", *drifts, class_="pair")] if drifts else []
     return [lanes(page.timeline, labels), tag("p", note, class_="note"), *pair, *said]
 
@@ -217,4 +238,4 @@ def _methods(page: Page) -> list[Element]:
 
 
 def _folded(summary: str, content: str) -> Element:
-    return tag("details", tag("summary", _capital(summary)), preformatted(content))
+    return tag("details", tag("summary", capital(summary)), preformatted(content))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from pytest_infranoise.report.html.elements import name_of, tag
+from pytest_infranoise.report.html.elements import capital, name_of, tag
 from pytest_infranoise.report.model import Align
 from pytest_infranoise.report.page.model import Cell, Facts, Peak, TaskRow
 from pytest_infranoise.report.tables import Table, outcome_word
@@ -29,7 +29,7 @@ def table(content: Table) -> Element:
         rows.append(tag("tr", tag("th", name_of(first), scope="row"), *figures))
     made = tag(
         "table",
-        tag("caption", content.caption),
+        tag("caption", capital(content.caption)),
         tag("thead", tag("tr", *heads)),
         tag("tbody", *rows),
         class_="figures",

@@ -88,9 +88,13 @@ def _columns(lane: Lane, unit: float) -> Iterator[Element]:
                 )
 
 
-def drift_figure(drift: DriftLine, segments: tuple[str, ...], labels: Labels) -> Element:
-    """Return how far a rate lay above or below its tasks' means, part by part."""
-    low, high = bounds([0.0, *drift.deviations], step=0.01, least=0.02)
+def drift_figure(drift: DriftLine, timeline: Timeline, labels: Labels) -> Element:
+    """Return how far a rate lay above or below its tasks' means, part by part.
+
+    All rates of a study share one scale.
+    """
+    ends = [value for item in timeline.drift for value in item.deviations]
+    low, high = bounds([0.0, *ends], step=0.01, least=0.02)
     up = Scale(low, high, _TOP + _PLOT_HEIGHT, _TOP)
     slot = (_WIDTH - 2 * _LEFT) / len(drift.deviations)
     parts: list[Element] = []
@@ -100,7 +104,7 @@ def drift_figure(drift: DriftLine, segments: tuple[str, ...], labels: Labels) ->
         parts.append(rectangle(x + slot * 0.2, y, slot * 0.6, height, "fill drift"))
         above = up(value) - 6 if value >= 0 else up(value) + 15
         parts.append(text(x + slot / 2, above, points(value), "value"))
-        begin = segments[place] if place < len(segments) else ""
+        begin = timeline.segments[place] if place < len(timeline.segments) else ""
         shown = begin.removesuffix(" UTC").rpartition(" ")[2]
         parts.append(text(x + slot / 2, _TOP + _PLOT_HEIGHT + 34, shown, "tick"))
     parts.append(line(_LEFT, up(0), _WIDTH - _LEFT, up(0), "zero"))

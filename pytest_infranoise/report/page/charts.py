@@ -85,8 +85,9 @@ def _effect(item: Comparison, analysis: Analysis) -> Effect:
     lift: MeasureContrast = item.success
     is_control = analysis.control is not None and item is analysis.control
     verdict = "A/A control, nothing changed" if is_control else status_line(lift, item, analysis)
-    words = _figures(lift)
-    return Effect(item.parameter_set, lift.difference, lift.ci90, lift.ci95, f"{words}{verdict}")
+    return Effect(
+        item.parameter_set, lift.difference, lift.ci90, lift.ci95, f"{_figures(lift)}{verdict}"
+    )
 
 
 def _figures(lift: MeasureContrast) -> str:

@@ -8,6 +8,7 @@ from pytest_infranoise import __version__
 from pytest_infranoise.analysis import Analysis, RecommendationStatus
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.words import FIT_ONLY, recommendation_lines, verdict_lines
+from pytest_infranoise.analysis.words_contrasts import comparison_lines, movement_lines
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
 from pytest_infranoise.report.card import card_text
 from pytest_infranoise.report.page.about import facts, manifest_text
@@ -42,15 +43,16 @@ def make_page(
     analysis = view.analysis
     sets = parameter_sets(view.manifest)
     found = gather(records, last_sample=max(view.table.sample, default=0))
-    top = headline(analysis)
+    top, said = headline(analysis), verdict_lines(analysis, with_contrasts=False)
+    compared, moved = _compared(analysis), _moved(analysis)
     ran, warned = _heads(view)
     return Page(
         study=str(view.manifest.get("study")),
         headline=top,
         what_ran=ran,
-        verdict=tuple(
-            line for line in verdict_lines(analysis, with_contrasts=False) if line != top
-        ),
+        verdict=tuple(line for line in said if line not in {top, *compared, *moved}),
+        compared=compared,
+        moved=moved,
         warnings=(*warned, *_counted_out(view), *_left_out(view.manifest), *problems),
         sets=set_table(analysis),
         comparisons=comparison_table(analysis),
@@ -77,6 +79,20 @@ def headline(analysis: Analysis) -> str:
     if analysis.recommendation.status is RecommendationStatus.FIT_ONLY:
         return FIT_ONLY
     return recommendation_lines(analysis)[0]
+
+
+def _compared(analysis: Analysis) -> tuple[str, ...]:
+    """Return what each set shows against the baseline."""
+    return tuple(
+        line
+        for item in analysis.comparisons
+        for line in comparison_lines(item, analysis, with_figures=False)
+    )
+
+
+def _moved(analysis: Analysis) -> tuple[str, ...]:
+    """Return which tasks moved between the baseline and each set."""
+    return tuple(line for item in analysis.comparisons for line in movement_lines(item))
 
 
 def _heads(view: StudyView) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -149,12 +149,19 @@ class TrialNote:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A whole report. `trials_left_out` is how many such trials are not shown."""
+    """A whole report.
+
+    `verdict` is what the whole study shows, `compared` what each set shows against the baseline,
+    `moved` which tasks moved. `trials_left_out` is how many trials that were not simply passed or
+    failed are not shown.
+    """
 
     study: str
     headline: str
     what_ran: tuple[str, ...]
     verdict: tuple[str, ...]
+    compared: tuple[str, ...]
+    moved: tuple[str, ...]
     warnings: tuple[str, ...]
     sets: Table
     comparisons: Table | None
