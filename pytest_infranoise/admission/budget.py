@@ -1,7 +1,7 @@
 """What a trial reserves, and the budget that all trials on one engine share."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_infranoise.errors import UsageError
@@ -105,15 +105,28 @@ def request_for(
 
     With `admit="limit"` that is its kill threshold and quota; an uncapped memory threshold takes
     the whole memory budget, so that such a trial runs alone, and an uncapped CPU all its cores.
+    What the trial's other sandboxes need comes on top.
     """
     if admit == "guarantee":
-        return Request(allocation.memory_guarantee_bytes, allocation.cpu_guarantee_cores, label)
+        return _with_others(
+            allocation, allocation.memory_guarantee_bytes, allocation.cpu_guarantee_cores, label
+        )
     memory, cores = allocation.limits
     if allocation.cpu_guarantee_cores is not None and cores is None:
-        cores = budget.cpu_cores
+        # All there is already; what the others need of it is not there twice.
+        allocation, cores = replace(allocation, beside_cpu_cores=0.0), budget.cpu_cores
+    if memory is None:
+        allocation, memory = replace(allocation, beside_memory_bytes=0), budget.memory_bytes
+    return _with_others(allocation, max(allocation.memory_guarantee_bytes, memory), cores, label)
+
+
+def _with_others(
+    allocation: Allocation, memory_bytes: int, cores: float | None, label: str
+) -> Request:
+    beside = allocation.beside_cpu_cores
     return Request(
-        max(allocation.memory_guarantee_bytes, budget.memory_bytes if memory is None else memory),
-        cores,
+        memory_bytes + allocation.beside_memory_bytes,
+        (cores or 0.0) + beside if beside else cores,
         label,
     )
 

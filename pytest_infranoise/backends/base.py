@@ -7,9 +7,10 @@ container vanished) is a `SandboxError`; the *command* failing is a value, a `St
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
+from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.outcome import Counters, Ending
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.model.task import PreparedImage, Task
@@ -171,6 +172,18 @@ class Sandbox(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
+@runtime_checkable
+class HasServices(Protocol):
+    """A sandbox with helper services beside it."""
+
+    def service(self, name: str) -> Sandbox:
+        """Return the sandbox that is the container of one service.
+
+        Raises:
+            SandboxError: there is none of this name, or it has ended.
+        """
+
+
 class Backend(Protocol):
     """A provider of sandboxes. One instance per process; `info` and `prepare` run before trials."""
 
@@ -191,6 +204,24 @@ class Backend(Protocol):
         Raises:
             UsageError: it cannot be had; the message names the task and ends with the tail of the
                 builder's output.
+        """
+
+    def install(
+        self,
+        task: Task,
+        image: PreparedImage,
+        step: AgentInstall,
+        progress: Callable[[str], None],
+        *,
+        study: str,
+        owner: str,
+    ) -> PreparedImage:
+        """Return the task's image with an agent installed, once per image and step.
+
+        `study` and `owner` name who to ask about a container that a dead process leaves.
+
+        Raises:
+            UsageError: it cannot be installed, or this backend has no images to install into.
         """
 
     def open(self, request: SandboxRequest) -> Sandbox:

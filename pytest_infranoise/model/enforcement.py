@@ -98,7 +98,13 @@ class Enforcement:
         """Return what a trial gets: without reservation, nothing is guaranteed to it."""
         if self.reserves:
             return allocation
-        return replace(allocation, memory_guarantee_bytes=0, cpu_guarantee_cores=None)
+        return replace(
+            allocation,
+            memory_guarantee_bytes=0,
+            cpu_guarantee_cores=None,
+            beside_memory_bytes=0,
+            beside_cpu_cores=0.0,
+        )
 
     def for_engine(self, allocation: Allocation) -> Allocation:
         """Return what the engine is to enforce: no memory limit where a watch does."""

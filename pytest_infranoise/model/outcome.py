@@ -42,8 +42,13 @@ class Cause(StrEnum):
     WORKER_LOST = "worker_lost"
     VERIFIER_TIMEOUT = "verifier_timeout"
     VERIFIER_BOOTSTRAP = "verifier_bootstrap"
+    VERIFIER_MEMORY = "verifier_memory"
+    HELPER_LOST = "helper_lost"
     REWARD_MISSING = "reward_missing"
     REWARD_INVALID = "reward_invalid"
+
+    MODEL_API = "model_api"
+    """The model's provider refused to work: the trial was not measured and is in no rate."""
 
 
 class Phase(StrEnum):
@@ -66,6 +71,21 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class HelperState:
+    """What is known of a helper service: the container beside the one that the agent works in.
+
+    Its limits are its own in every parameter set; None is no limit, and unknown for the rest.
+    `lost` says in words how it came to an end that nobody wanted.
+    """
+
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    oom_kills: int | None = None
+    exit_code: int | None = None
+    lost: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """One reading of a sandbox's kernel counters; None means not readable here.
 
@@ -78,7 +98,8 @@ class Counters:
     `memory_held_bytes` is the charge without any page cache: what no reclaim can free without swap.
     `*_some_pressure_seconds` is how long at least one process waited for the resource, `_full_` how
     long all did at once (pressure stall information). `host_*` are of the engine's whole host since
-    it was booted. `overrun_seconds` is how long a watch saw the threshold passed.
+    it was booted. `overrun_seconds` is how long a watch saw the threshold passed. `helpers` are the
+    helper services by name; their numbers are in none of the others.
     """
 
     oom_kills: int | None = None
@@ -102,6 +123,13 @@ class Counters:
     host_cpu_total_seconds: float | None = None
     overrun_seconds: float | None = None
     source: str | None = None
+    helpers: Mapping[str, HelperState] = field(default_factory=dict)
+
+    @property
+    def helper_lost(self) -> str | None:
+        """What became of the first helper service that was lost, None for none."""
+        lost = (f"service {name} {item.lost}" for name, item in self.helpers.items() if item.lost)
+        return next(lost, None)
 
 
 def increase(before: int | None, after: int | None) -> int | None:
@@ -115,6 +143,9 @@ class PhaseEvidence:
 
     `oom_kills` is the increase of the kernel's counter over the phase, `oom_kills_source` where it
     was read; `limit_reached` and `took_holder` are those of `Counters` at the phase's end.
+    `api_error` is the agent's line that says that its model's provider refused to work.
+    `in_verifier` says that it ran in the verifier's own sandbox, whose limit no parameter set
+    scales; the counters are that sandbox's. `helper_lost` is `Counters.helper_lost` at its end.
     """
 
     phase: Phase
@@ -126,6 +157,9 @@ class PhaseEvidence:
     limit_reached: bool | None = None
     error_cause: Cause | None = None
     error: str | None = None
+    api_error: str | None = None
+    in_verifier: bool = False
+    helper_lost: str | None = None
 
     @property
     def was_killed_by_kernel(self) -> bool:
@@ -192,8 +226,10 @@ def classify(evidence: Evidence) -> Classification:
     for rule in (
         _provider_failed,
         _foreign_kill,
+        _helper_lost,
         _agent_ended_early,
         _verifier_killed,
+        _model_unavailable,
         _verifier_failed,
         _kill_survived,
     ):
@@ -219,7 +255,7 @@ def _foreign_kill(evidence: Evidence) -> Classification | None:
     for item in evidence.phases:
         if not item.oom_kills or _own_kill(item, evidence):
             continue
-        if evidence.memory_is_capped and item.limit_reached is None:
+        if _is_capped(item, evidence) and item.limit_reached is None:
             detail = f"killed in {item.phase}; whose limit was reached is unknown"
             return Classification.infra(Cause.UNATTRIBUTED_KILL, detail)
         detail = f"killed in {item.phase} by the kernel, but not at its own kill threshold"
@@ -229,7 +265,12 @@ def _foreign_kill(evidence: Evidence) -> Classification | None:
 
 def _own_kill(item: PhaseEvidence, evidence: Evidence) -> bool:
     killed = bool(item.oom_kills) or item.ending is Ending.OOM_POLICY
-    return killed and evidence.memory_is_capped and item.limit_reached is True
+    return killed and _is_capped(item, evidence) and item.limit_reached is True
+
+
+def _is_capped(item: PhaseEvidence, evidence: Evidence) -> bool:
+    """Whether the sandbox of a phase had a kill threshold; a verifier's own one always has."""
+    return item.in_verifier or evidence.memory_is_capped
 
 
 def _was_own_end(item: PhaseEvidence, evidence: Evidence) -> bool:
@@ -252,9 +293,36 @@ def _agent_ended_early(evidence: Evidence) -> Classification | None:
     return None
 
 
+def _helper_lost(evidence: Evidence) -> Classification | None:
+    """A helper service came to its end: its limits are no part of the treatment.
+
+    Where the agent's own kill threshold ended a phase, the service may have died of that.
+    """
+    for item in evidence.phases:
+        if item.was_killed_by_kernel and _own_kill(item, evidence):
+            return None
+        if item.helper_lost is not None:
+            return Classification.infra(Cause.HELPER_LOST, item.helper_lost)
+    return None
+
+
 def _verifier_killed(evidence: Evidence) -> Classification | None:
-    if any(item.oom_kills for item in evidence.of(Phase.VERIFY)):
+    killed = [item for item in evidence.of(Phase.VERIFY) if item.oom_kills]
+    if any(not item.in_verifier for item in killed):
         return Classification(Outcome.OOM, Cause.VERIFIER, "killed during verification")
+    if killed:
+        detail = "killed in the verifier's own sandbox, at its own limit"
+        return Classification.infra(Cause.VERIFIER_MEMORY, detail)
+    return None
+
+
+def _model_unavailable(evidence: Evidence) -> Classification | None:
+    """An agent that its model's provider left alone; after a kill, the kill is the reason."""
+    if any(item.oom_kills for item in evidence.of(Phase.SETUP, Phase.AGENT)):
+        return None
+    for item in evidence.of(Phase.AGENT):
+        if item.api_error is not None:
+            return Classification.infra(Cause.MODEL_API, item.api_error)
     return None
 
 

@@ -136,13 +136,17 @@ class ResourceSpec:
     """What a task declares: its guaranteed allocation and its kill threshold at 1x.
 
     Most tasks declare one number, which is both. `cpu_*` None means that the task says nothing
-    about CPU: it has no CPU guarantee and no quota in any parameter set.
+    about CPU: it has no CPU guarantee and no quota in any parameter set. `beside_*` is what has to
+    be reserved for other sandboxes of a trial (helper services, a separate verifier); no parameter
+    set scales it.
     """
 
     memory_guarantee_bytes: int
     memory_limit_bytes: int
     cpu_guarantee_cores: float | None = None
     cpu_limit_cores: float | None = None
+    beside_memory_bytes: int = 0
+    beside_cpu_cores: float = 0.0
 
     @classmethod
     def declared(cls, memory_bytes: int, cpu_cores: float | None) -> Self:
@@ -155,6 +159,7 @@ class Allocation:
     """What one trial gets: the guarantee that is reserved and the threshold that is enforced.
 
     A limit of None is uncapped. `notes` say where the engine's own bounds changed a request.
+    `beside_*` is reserved for the trial's other sandboxes, on top of its own guarantee.
     """
 
     memory_guarantee_bytes: int
@@ -162,6 +167,8 @@ class Allocation:
     cpu_guarantee_cores: float | None
     cpu_limit_cores: float | None
     notes: tuple[str, ...] = ()
+    beside_memory_bytes: int = 0
+    beside_cpu_cores: float = 0.0
 
     @property
     def memory_reservation_bytes(self) -> int:
@@ -188,6 +195,8 @@ def allocate(spec: ResourceSpec, parameter_set: ParameterSet) -> Allocation:
         memory_limit_bytes=None if memory is None else max(1, int(memory)),
         cpu_guarantee_cores=spec.cpu_guarantee_cores,
         cpu_limit_cores=None if cores is None else parameter_set.cpu.scale(cores),
+        beside_memory_bytes=spec.beside_memory_bytes,
+        beside_cpu_cores=spec.beside_cpu_cores,
     )
 
 

@@ -171,6 +171,11 @@ class Task:
     collect: tuple[CollectCommand, ...] = ()
 
     @property
+    def sandboxes(self) -> tuple["Task", ...]:
+        """What the task's sandboxes are made of: itself, and its separate verifiers."""
+        return (self, *(item.sandbox for item in self.verifiers))
+
+    @property
     def verifiers(self) -> tuple[SeparateVerifier, ...]:
         """Every separate verifier, of the task or its steps."""
         own = (self.verifier, *(step.verifier for step in self.steps))
@@ -181,7 +186,8 @@ class Task:
 class PreparedImage:
     """An image that is ready on the engine: `reference` opens it, `digest` names its content.
 
-    `user` is the image's own default user, None for root.
+    `user` is the image's own default user, None for root. `base_digest` names the image that an
+    agent was installed into, None where none was.
 
     Crosses process boundaries as builtins (`dataclasses.asdict`).
     """
@@ -190,3 +196,4 @@ class PreparedImage:
     digest: str | None = None
     notes: tuple[str, ...] = ()
     user: str | None = None
+    base_digest: str | None = None

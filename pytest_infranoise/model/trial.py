@@ -6,6 +6,7 @@ from typing import Any
 
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.resources import Allocation, ParameterSet
+from pytest_infranoise.model.usage import Usage
 
 SCHEMA_VERSION = 1
 
@@ -48,7 +49,8 @@ class PhaseRecord:
     `victim` is who was killed: `step`, `child` or `all`; None without a kill, or if unknown.
     `output` is the tail of what the phase printed, decoded with replacement;
     `output_truncated` says whether anything before it was dropped. `step` names the step that the
-    phase belongs to, in a task of several.
+    phase belongs to, in a task of several. `sandbox` is `verifier` where the tests had a sandbox of
+    their own: the numbers are that one's.
     """
 
     phase: str
@@ -79,6 +81,7 @@ class PhaseRecord:
     output_truncated: bool = False
     error: str | None = None
     step: str | None = None
+    sandbox: str = "agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,8 @@ class TrialRecord:
     `requested` holds what the parameter set asked for and `effective` what was read back from the
     kernel or engine, each with its source. `trials_beside` is how many other guarantees were open
     on the host when this one was admitted. Place, seed, time and worker are None where the trial is
-    known by its outcome alone (imported counts).
+    known by its outcome alone (imported counts). `usage` is what the agent itself says that it has
+    used, None where it says nothing.
     """
 
     study: str
@@ -124,8 +128,11 @@ class TrialRecord:
     visible_cpus: int | None = None
     visible_memory_bytes: int | None = None
     image_digest: str | None = None
+    usage: Usage | None = None
     requested: Mapping[str, Any] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)
+    verifier: Mapping[str, Any] = field(default_factory=dict)
+    helpers: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     phases: tuple[PhaseRecord, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -22,7 +22,6 @@ from pytest_infranoise.admission import (
     make_budget,
 )
 from pytest_infranoise.agents.base import Agent
-from pytest_infranoise.agents.builtin import make_agent
 from pytest_infranoise.design import (
     AllocationTable,
     TrialAllocation,
@@ -35,17 +34,20 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan
+from pytest_infranoise.plugin.agent_options import choose_agent, choose_install
 from pytest_infranoise.plugin.handover import Handover, identity_of
 from pytest_infranoise.plugin.schedule import Schedule
 from pytest_infranoise.plugin.settings import Settings, read_settings
 from pytest_infranoise.plugin.stopping import StopFlags
-from pytest_infranoise.plugin.suite import classifier, collector, hook_agent, is_hook_agent
+from pytest_infranoise.plugin.suite import classifier, collector
 from pytest_infranoise.study.progress import flat, nested
 from pytest_infranoise.trial import TrialContext
 from pytest_infranoise.trial.policing import check_enforcement
 
 if TYPE_CHECKING:
     from pytest_infranoise.backends.base import Backend
+    from pytest_infranoise.model.install import AgentInstall
+    from pytest_infranoise.plugin.instances import SwebenchSource
     from pytest_infranoise.statistics.sequential import Look
     from pytest_infranoise.study.redact import Redactor
     from pytest_infranoise.tasks.discovery import TaskSet
@@ -125,6 +127,17 @@ class Runtime:
             self.task_names[task.directory] = task.name
         self.task_files.update(found.files)
         self.warnings.extend(found.warnings)
+        if self.swebench is not None:
+            self._add_instances(self.swebench)
+
+    def _add_instances(self, swebench: "SwebenchSource") -> None:
+        for key, task in swebench.tasks.items():
+            if task.name in self.tasks:
+                raise UsageError(f"{task.directory}: {task.name} is a task folder's name too")
+            self.agent.check(task)
+            self.add_task(task)
+            self.task_names[key] = task.name
+        self.warnings.extend(swebench.warnings)
 
     def resolve(self) -> None:
         """Check every task against the engine: features, limits, guarantees.
@@ -133,7 +146,7 @@ class Runtime:
             UsageError: the engine does not answer, or something cannot be had on it.
         """
         tasks = list(self.tasks.values())
-        for task in tasks:
+        for task in (item for known in tasks for item in known.sandboxes):
             for warning in self.backend.check(task):
                 if warning not in self.warnings:
                     self.warnings.append(warning)
@@ -210,16 +223,39 @@ class Runtime:
         Raises:
             UsageError: there is no such agent.
         """
-        if is_hook_agent(self.settings.agent):
-            return hook_agent(self.config, self.settings.agent)
-        return make_agent(self.settings.agent, self.settings.agent_files)
+        if self.swebench is not None and self.swebench.agent is not None:
+            return self.swebench.agent
+        return choose_agent(self.config, self.settings.agent)
+
+    @cached_property
+    def install(self) -> "AgentInstall | None":
+        """What is installed into the images of task folders, None for nothing.
+
+        Raises:
+            UsageError: it cannot be read, or nobody needs it.
+        """
+        return choose_install(self.config, self.agent)
+
+    @cached_property
+    def swebench(self) -> "SwebenchSource | None":
+        """The data set of `--infra-swebench`, None without one.
+
+        Raises:
+            UsageError: it or the predictions cannot be used.
+        """
+        if self.settings.swebench is None:
+            return None
+        from pytest_infranoise.plugin.instances import SwebenchSource
+
+        return SwebenchSource(self.settings)
 
     @property
     def agent_facts(self) -> dict[str, Any]:
         """What is known of the agent; without any task folder it is the tests' own bodies."""
         if not self.task_names:
             return {"name": TEST_BODY}
-        return {"name": self.agent.name, **self.agent.settings}
+        facts = {"name": self.agent.name, **self.agent.settings}
+        return facts if self.install is None else {**facts, "install": self.install.digest}
 
     @cached_property
     def budget(self) -> Budget:
@@ -253,7 +289,7 @@ class Runtime:
             ceiling_bytes=ceiling_bytes(self.budget, self.backend.info.capacity),
             environment=self.passed_environment(),
             masked_paths=self._masked_paths(),
-            should_stop=self.flags.should_stop,
+            should_stop=self.flags.should_start_none,
         )
 
     def context_of(self, sample: int) -> TrialContext:
@@ -261,7 +297,8 @@ class Runtime:
         if not self.settings.until_decided:
             return self.context
         return replace(
-            self.context, should_stop=lambda: self.flags.should_stop() or not self.needs(sample)
+            self.context,
+            should_stop=lambda: self.flags.should_start_none() or not self.needs(sample),
         )
 
     def needs(self, sample: int) -> bool:
@@ -306,8 +343,21 @@ class Runtime:
             UsageError: it cannot be had.
         """
         if task.name not in self.images:
-            self.images[task.name] = self.backend.prepare(task, progress)
+            self.images[task.name] = self._with_agent(
+                task, self.backend.prepare(task, progress), progress
+            )
+            for verifier in task.verifiers:
+                self.backend.prepare(verifier.sandbox, progress)
         return self.images[task.name]
+
+    def _with_agent(self, task: Task, image: PreparedImage, progress: Progress) -> PreparedImage:
+        """Return a task's image with the agent installed; a marked test is its own agent."""
+        is_marked = task.instruction is None and not task.steps
+        if self.install is None or is_marked:
+            return image
+        return self.backend.install(
+            task, image, self.install, progress, study=self.handover.study, owner=self.owner
+        )
 
     def plan(self, task: Task, parameter_set: str, sample: int) -> TrialPlan:
         """Return one trial's plan.
@@ -385,6 +435,8 @@ class Runtime:
         masked.add(self.config.rootpath / ".infranoise")
         if self.settings.study_directory is not None:
             masked.add(self.settings.study_directory)
+        if (files := self.settings.swebench) is not None:
+            masked.update(path for path in (files.instances, files.predictions) if path)
         return sorted(path for path in masked if path.exists())
 
 

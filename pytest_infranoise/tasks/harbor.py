@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import ImageSource, Task
+from pytest_infranoise.tasks.artifacts import read_artifacts, read_collect
 from pytest_infranoise.tasks.digest import directory_digest
 from pytest_infranoise.tasks.instruction import read_instruction
 from pytest_infranoise.tasks.place import Place, display_path
@@ -23,7 +24,8 @@ from pytest_infranoise.tasks.resources import (
 from pytest_infranoise.tasks.schema import NEWEST_SCHEMA, TaskFile, load
 from pytest_infranoise.tasks.steps import read_healthcheck, read_steps
 from pytest_infranoise.tasks.templates import resolve
-from pytest_infranoise.tasks.unsupported import effective_network, refuse_unsupported
+from pytest_infranoise.tasks.unsupported import network_of, refuse_unsupported
+from pytest_infranoise.tasks.verifier import add_verifiers, read_workdir
 from pytest_infranoise.units import parse_seconds
 
 TASK_FILE = "task.toml"
@@ -103,11 +105,11 @@ def read_task(
         verifier_environment=resolve(
             file.verifier.env, host_environment, table="verifier", place=place
         ),
-        workdir=_workdir(file, place),
+        workdir=read_workdir(file.environment, place),
         agent_user=_user(file.agent.user),
         verifier_user=_user(file.verifier.user),
         leftovers=file.metadata.infranoise.leftovers,
-        network=effective_network(file) == "public",
+        network=network_of(file.environment) == "public",
         notes=notes,
         storage_bytes=declared_storage(file.environment, place),
         healthcheck=read_healthcheck(
@@ -115,8 +117,11 @@ def read_task(
         ),
         steps=steps,
         reward_strategy=file.multi_step_reward_strategy or "mean",
+        artifacts=read_artifacts(file.artifacts, place),
+        collect=read_collect(file.verifier.collect, place.below("verifier")),
     )
-    return TaskReading(task, tuple(_warnings(file, schema, directory)))
+    task = add_verifiers(task, file, place, host_environment)
+    return TaskReading(task, tuple(_warnings(file, task, schema, directory)))
 
 
 def _schema_version(file: TaskFile, place: Place) -> tuple[int, int]:
@@ -188,14 +193,6 @@ def _tests(directory: Path) -> Path:
     return tests
 
 
-def _workdir(file: TaskFile, place: Place) -> str | None:
-    workdir = file.environment.workdir
-    if workdir is not None and not workdir.startswith("/"):
-        where = place.key("environment", "workdir")
-        raise UsageError(f"{where}: {workdir!r} is not an absolute path; write for example /app")
-    return workdir
-
-
 def _seconds(value: object, place: Place, table: str, key: str = "timeout_sec") -> float:
     return parse_seconds(value, where=place.key(table, key))  # type: ignore[arg-type]
 
@@ -204,7 +201,9 @@ def _user(user: str | int | None) -> str | None:
     return None if user is None else str(user)
 
 
-def _warnings(file: TaskFile, schema: tuple[int, int], directory: Path) -> Iterator[str]:
+def _warnings(
+    file: TaskFile, task: Task, schema: tuple[int, int], directory: Path
+) -> Iterator[str]:
     for key in file.unknown_keys():
         yield f"{key}: unknown key, ignored"
     if schema > NEWEST_SCHEMA:
@@ -212,8 +211,11 @@ def _warnings(file: TaskFile, schema: tuple[int, int], directory: Path) -> Itera
         yield f"schema_version 1.{schema[1]} is newer than {newest}, read as {newest}"
     if file.environment.storage is not None or file.environment.storage_mb is not None:
         yield "[environment] storage: disk space is not limited"
-    if file.artifacts or any(step.artifacts for step in file.steps):
-        yield "artifacts: not collected"
+    if not task.verifiers:
+        if task.artifacts or any(step.artifacts for step in task.steps):
+            yield "artifacts: not collected: only a separate verifier gets them"
+        if task.collect or any(step.collect for step in task.steps):
+            yield "[verifier] collect: not run: only a separate verifier needs it"
     for folder in ("tests", "solution"):
         if (directory / folder / ".harborignore").is_file():
             yield f"{folder}/.harborignore: not applied, the whole folder is copied"

@@ -18,15 +18,22 @@ def display_path(path: Path) -> str:
 class Place:
     """A TOML file; `key` names one key in it, table first, as it stands in the file.
 
+    Keys are counted from the table at `within`, the top of the file by default.
+
     >>> Place("task.toml").key("environment", "env", "PORT")
     'task.toml: [environment] env.PORT'
     """
 
     file: str
+    within: tuple[str | int, ...] = ()
 
     def key(self, *parts: str | int) -> str:
         """Return `FILE: [table] key` for the path of keys `parts`."""
-        return f"{self.file}: {key_name(parts)}"
+        return f"{self.file}: {key_name((*self.within, *parts))}"
+
+    def below(self, *parts: str | int) -> "Place":
+        """Return the place of the table at `parts`, from which other keys are counted."""
+        return Place(self.file, (*self.within, *parts))
 
 
 def key_name(parts: Sequence[str | int]) -> str:

@@ -53,6 +53,18 @@ def resource_spec(
     return ResourceSpec(*memory, *cores), tuple(notes)
 
 
+def spec_or(environment: EnvironmentTable, other: ResourceSpec, place: Place) -> ResourceSpec:
+    """Return what an environment declares; in a dimension where it declares nothing, `other`."""
+    memory = _declared_memory(environment, place)
+    cores = _cores_or_none(environment.cpus, place, "environment", "cpus")
+    return ResourceSpec(
+        other.memory_guarantee_bytes if memory is None else memory,
+        other.memory_limit_bytes if memory is None else memory,
+        other.cpu_guarantee_cores if cores is None else cores,
+        other.cpu_limit_cores if cores is None else cores,
+    )
+
+
 def check_memory(size_bytes: int, *, where: str) -> int:
     """Return `size_bytes`, or raise a `UsageError` if no process could start in it."""
     if size_bytes < MINIMUM_MEMORY_BYTES:

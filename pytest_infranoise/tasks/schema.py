@@ -79,7 +79,7 @@ class VerifierTable(Table):
     env: dict[str, str] = Field(default_factory=dict)
     user: User | None = None
     environment_mode: Literal["shared", "separate"] | None = None
-    environment: Any = None
+    environment: EnvironmentTable | None = None
     collect: list[Any] = Field(default_factory=list)
     network_mode: NetworkMode | None = None
     allowed_hosts: list[str] | None = None
@@ -147,14 +147,24 @@ class TaskFile(Table):
             for name in ("agent", "verifier", "environment", "solution")
         }
         tables["environment", "healthcheck"] = self.environment.healthcheck
+        tables |= _of_verifier(self.verifier, "verifier")
         for number, step in enumerate(self.steps):
             parts = {"agent": step.agent, "verifier": step.verifier}
             tables["steps", number] = step
             tables |= {("steps", number, name): part for name, part in parts.items()}
             tables["steps", number, "healthcheck"] = step.healthcheck
+            tables |= _of_verifier(step.verifier, "steps", number, "verifier")
         for place, table in tables.items():
             for key in (table.model_extra if table is not None else None) or ():
                 yield key_name((*place, key))
+
+
+def _of_verifier(
+    table: VerifierTable, *place: str | int
+) -> dict[tuple[str | int, ...], Table | None]:
+    own = table.environment
+    check = None if own is None else own.healthcheck
+    return {(*place, "environment"): own, (*place, "environment", "healthcheck"): check}
 
 
 def load(path: Path, place: Place) -> TaskFile:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Healthcheck, TaskStep
+from pytest_infranoise.tasks.artifacts import read_artifacts, read_collect
 from pytest_infranoise.tasks.instruction import read_instruction
 from pytest_infranoise.tasks.place import Place, display_path
 from pytest_infranoise.tasks.schema import HealthcheckTable, StepTable, TaskFile
@@ -82,6 +83,14 @@ def _step(
         verifier_user=_user(table.verifier.user, file.verifier.user),
         min_rewards=_min_rewards(table.min_reward, place, number),
         healthcheck=read_healthcheck(table.healthcheck, place, "steps", number, "healthcheck"),
+        artifacts=(
+            *read_artifacts(file.artifacts, place),
+            *read_artifacts(table.artifacts, place.below("steps", number)),
+        ),
+        collect=(
+            *read_collect(file.verifier.collect, place.below("verifier")),
+            *read_collect(table.verifier.collect, place.below("steps", number, "verifier")),
+        ),
     )
 
 

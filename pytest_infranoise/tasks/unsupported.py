@@ -10,20 +10,15 @@ from pathlib import Path
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.tasks.place import Place
-from pytest_infranoise.tasks.schema import StepTable, TaskFile
+from pytest_infranoise.tasks.schema import AgentTable, EnvironmentTable, TaskFile, VerifierTable
 
 _KEYS = (
-    ("environment", "gpus", "a task that needs GPUs"),
-    ("environment", "tpu", "a task that needs TPUs"),
-    ("environment", "mcp_servers", "MCP servers for the agent"),
-    ("environment", "skills_dir", "a folder of skills for the agent"),
-    ("verifier", "environment", "a separate verifier environment"),
-    ("verifier", "collect", "commands to collect results"),
+    ("gpus", "a task that needs GPUs"),
+    ("tpu", "a task that needs TPUs"),
+    ("mcp_servers", "MCP servers for the agent"),
+    ("skills_dir", "a folder of skills for the agent"),
 )
-_FILES = (
-    ("environment/docker-compose.yaml", "a task of several containers"),
-    ("trajectory.json", "earlier context for the agent"),
-)
+_TRAJECTORY = "trajectory.json"
 
 
 def refuse_unsupported(file: TaskFile, directory: Path, place: Place) -> None:
@@ -33,53 +28,75 @@ def refuse_unsupported(file: TaskFile, directory: Path, place: Place) -> None:
 
 
 def _found(file: TaskFile, directory: Path, place: Place) -> Iterator[tuple[str, str]]:
-    if file.environment.os.lower() != "linux":
-        yield place.key("environment", "os"), f"a task for {file.environment.os}"
-    for table, key, feature in _KEYS:
-        if getattr(getattr(file, table), key) not in (None, 0, []):
-            yield place.key(table, key), feature
-    if file.verifier.environment_mode == "separate":
-        yield place.key("verifier", "environment_mode"), "a separate verifier environment"
+    yield from _in_environment(file.environment, place)
+    tables = [(file.verifier, place.below("verifier"))]
+    tables += [
+        (step.verifier, place.below("steps", number, "verifier"))
+        for number, step in enumerate(file.steps)
+    ]
+    for verifier, below in tables:
+        if verifier.environment is not None:
+            yield from _in_environment(verifier.environment, below)
     yield from _network(file, place)
-    for number, step in enumerate(file.steps):
-        yield from _in_step(file, step, number, place)
-    for name, feature in _FILES:
-        if (directory / name).is_file():
-            yield f"{place.file.removesuffix('task.toml')}{name}", feature
+    if (directory / _TRAJECTORY).is_file():
+        where = f"{place.file.removesuffix('task.toml')}{_TRAJECTORY}"
+        yield where, "earlier context for the agent"
 
 
-def _in_step(
-    file: TaskFile, step: StepTable, number: int, place: Place
-) -> Iterator[tuple[str, str]]:
-    for key, feature in (
-        ("environment", "a separate verifier environment"),
-        ("collect", "commands to collect results"),
-    ):
-        if getattr(step.verifier, key) not in (None, []):
-            yield place.key("steps", number, "verifier", key), feature
-    if step.verifier.environment_mode == "separate":
-        where = place.key("steps", number, "verifier", "environment_mode")
-        yield where, "a separate verifier environment"
-    for name, table in (("agent", step.agent), ("verifier", step.verifier)):
-        where = place.key("steps", number, name, "network_mode")
-        yield from _phase_network(file, table.network_mode, where)
-
-
-def _phase_network(file: TaskFile, mode: str | None, where: str) -> Iterator[tuple[str, str]]:
-    if mode == "allowlist":
-        yield where, "a list of allowed hosts"
-    elif mode is not None and mode != effective_network(file):
-        yield where, f"a network of its own for one phase (the task's is {effective_network(file)})"
+def _in_environment(table: EnvironmentTable, place: Place) -> Iterator[tuple[str, str]]:
+    if table.os.lower() != "linux":
+        yield place.key("environment", "os"), f"a task for {table.os}"
+    for key, feature in _KEYS:
+        if getattr(table, key) not in (None, 0, []):
+            yield place.key("environment", key), feature
+    if table.network_mode == "allowlist":
+        yield place.key("environment", "network_mode"), "a list of allowed hosts"
 
 
 def _network(file: TaskFile, place: Place) -> Iterator[tuple[str, str]]:
-    for table in ("environment", "agent", "verifier"):
-        mode = getattr(file, table).network_mode
-        yield from _phase_network(file, mode, place.key(table, "network_mode"))
+    """Networks of a phase: each must be that of the sandbox in which it runs."""
+    agent = network_of(file.environment)
+    for table, where in _phases(file, place):
+        mode = table.network_mode
+        sandbox = agent
+        if isinstance(table, VerifierTable):
+            sandbox = network_of(verifier_environment(file, table) or file.environment)
+        if mode == "allowlist":
+            yield where, "a list of allowed hosts"
+        elif mode is not None and mode != sandbox:
+            yield where, f"a network of its own for one phase (its sandbox's is {sandbox})"
 
 
-def effective_network(file: TaskFile) -> str:
-    """Return the environment's network mode; `allow_internet` is its older spelling."""
-    if file.environment.network_mode is not None:
-        return file.environment.network_mode
-    return "no-network" if file.environment.allow_internet is False else "public"
+def _phases(file: TaskFile, place: Place) -> Iterator[tuple[AgentTable | VerifierTable, str]]:
+    yield file.agent, place.key("agent", "network_mode")
+    yield file.verifier, place.key("verifier", "network_mode")
+    for number, step in enumerate(file.steps):
+        yield step.agent, place.key("steps", number, "agent", "network_mode")
+        yield step.verifier, place.key("steps", number, "verifier", "network_mode")
+
+
+def is_separate(file: TaskFile, table: VerifierTable) -> bool:
+    """Whether a verifier (the task's, or a step's) has a sandbox of its own.
+
+    A step that says nothing does as the task does.
+    """
+    for level in (table, file.verifier):
+        if level.environment_mode is not None:
+            return level.environment_mode == "separate"
+        if level.environment is not None:
+            return True
+    return False
+
+
+def verifier_environment(file: TaskFile, table: VerifierTable) -> EnvironmentTable | None:
+    """Return what a separate verifier's sandbox is made of, None for a shared one."""
+    if not is_separate(file, table):
+        return None
+    return table.environment or file.verifier.environment or file.environment
+
+
+def network_of(environment: EnvironmentTable) -> str:
+    """Return an environment's network mode; `allow_internet` is its older spelling."""
+    if environment.network_mode is not None:
+        return environment.network_mode
+    return "no-network" if environment.allow_internet is False else "public"

@@ -2,14 +2,14 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pytest_infranoise.admission import request_for, take_cpus
 from pytest_infranoise.agents.base import INSTRUCTION_PATH
-from pytest_infranoise.backends.base import Sandbox, SandboxRequest
+from pytest_infranoise.backends.base import HasServices, Sandbox, SandboxRequest, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.enforcement import thread_environment, whole_cores
 from pytest_infranoise.model.outcome import (
@@ -23,8 +23,10 @@ from pytest_infranoise.model.outcome import (
     classify,
     increase,
 )
-from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
+from pytest_infranoise.model.resources import Allocation
+from pytest_infranoise.model.task import MAIN_SERVICE, PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
+from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.healthcheck import wait_until_healthy
 from pytest_infranoise.trial.phases import PhaseRun, merge_setup, utc_now
@@ -49,7 +51,9 @@ class LiveTrial:
         self.image = image
         self.context = context
         self.environment = _trial_environment(plan, task)
+        self.agent_result: StepResult | None = None
         self._sandbox: Sandbox | None = None
+        self._engine_sandbox: Sandbox | None = None
         self._police: PolicedSandbox | None = None
         self._observed = Observed()
         self._phases: list[PhaseRun] = []
@@ -93,6 +97,16 @@ class LiveTrial:
     def verdict(self, verdict: Verdict | None) -> None:
         self._observed.verdict = verdict
 
+    def note(self, *notes: str) -> None:
+        """Add notes to the trial's record."""
+        self._observed.notes.extend(notes)
+
+    def note_usage(self, usage: Usage | None, note: str | None = None) -> None:
+        """Note what a run of the agent says that it has used; None is unknown."""
+        self._observed.usages.append(usage)
+        if note is not None:
+            self.note(note)
+
     def open(self) -> None:
         """Wait for admission and open the sandbox: the setup phase.
 
@@ -109,6 +123,29 @@ class LiveTrial:
         except BaseException:
             self._stack.close()
             raise
+
+    def end_sandbox(self) -> None:
+        """Remove the sandbox in which the agent worked, before the trial itself is over."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+        self._sandbox = None
+
+    def service(self, name: str) -> Sandbox:
+        """Return the sandbox of one of the task's services.
+
+        Raises:
+            SandboxError: there is none of this name, or it has ended.
+        """
+        if name == MAIN_SERVICE:
+            return self.sandbox
+        if not isinstance(self._engine_sandbox, HasServices):
+            raise SandboxError(Cause.HARNESS, f"the task has no service {name}")
+        return self._engine_sandbox.service(name)
+
+    def keep(self, run: PhaseRun, facts: Mapping[str, Any]) -> None:
+        """Take over a phase that ran in the verifier's own sandbox, and what is known of that."""
+        self._phases.append(run)
+        self._observed.verifier = facts
 
     def close(self) -> None:
         """Remove the sandbox and give the guarantee back: the teardown phase; safe to repeat."""
@@ -141,7 +178,7 @@ class LiveTrial:
         except SandboxError as error:
             run.fail(error)
         run.close()
-        self._observed.counters = run.after = self._read_counters(run)
+        self._observed.counters = run.after = read_counters(self._sandbox, run)
         if self._police is not None:
             run.victim = self._police.take_victim()
             if self._police.has_ended:
@@ -188,7 +225,8 @@ class LiveTrial:
 
     def _open(self) -> None:
         context, allocation = self.context, self.plan.allocation
-        sandbox: Sandbox = context.backend.open(self._request())
+        sandbox = context.backend.open(self.request(self.task, self.image, allocation))
+        self._engine_sandbox = sandbox
         self._police = police(
             sandbox, context.enforcement, allocation.memory_limit_bytes, context.backend.info
         )
@@ -201,10 +239,12 @@ class LiveTrial:
             put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
         await_health(self.sandbox, self.task, self.image.user)
 
-    def _request(self) -> SandboxRequest:
-        context, allocation = self.context, self.plan.allocation
-        enforcement = context.enforcement
-        environment = {**self.task.environment, **context.environment}
+    def request(
+        self, task: Task, image: PreparedImage, allocation: Allocation, *, part: str = ""
+    ) -> SandboxRequest:
+        """Return what a sandbox of this trial is opened with; `part` ends its name."""
+        context, enforcement = self.context, self.context.enforcement
+        environment = {**task.environment, **context.environment}
         cpus = None
         if enforcement.visible == "limit":
             environment = {**thread_environment(allocation.cpu_limit_cores), **environment}
@@ -212,11 +252,11 @@ class LiveTrial:
             cpus = None if count is None else take_cpus(info.cpus, count, info.engine_id)
         return SandboxRequest(
             study=self.plan.study,
-            trial=_sandbox_name(self.plan),
+            trial=_sandbox_name(self.plan) + part,
             owner=context.owner,
-            task=self.task,
-            image=self.image,
-            allocation=enforcement.for_engine(allocation),
+            task=task,
+            image=image,
+            allocation=allocation if part else enforcement.for_engine(allocation),
             environment=environment,
             masked_paths=context.masked_paths,
             enforcement=enforcement,
@@ -224,20 +264,21 @@ class LiveTrial:
             cpus=cpus,
         )
 
-    def _read_counters(self, run: PhaseRun) -> Counters:
-        """Return the counters at a phase's end; what cannot be read any more is unknown."""
-        if self._sandbox is None:
-            return Counters()  # it never opened
-        try:
-            counters = self._sandbox.counters()
-            hint = run.hints_at_kill or counters.limit_reached
-            if hint and not increase(run.before.oom_kills, counters.oom_kills):
-                counters = self._sandbox.counters(expect_kill=True)
-            return counters
-        except SandboxError as error:
-            if run.ending is Ending.EXIT:
-                run.fail(error)
-            return Counters()
+
+def read_counters(sandbox: Sandbox | None, run: PhaseRun) -> Counters:
+    """Return the counters at a phase's end; what cannot be read (any more) is unknown."""
+    if sandbox is None:
+        return Counters()
+    try:
+        counters = sandbox.counters()
+        hint = run.hints_at_kill or counters.limit_reached
+        if hint and not increase(run.before.oom_kills, counters.oom_kills):
+            counters = sandbox.counters(expect_kill=True)
+        return counters
+    except SandboxError as error:
+        if run.ending is Ending.EXIT:
+            run.fail(error)
+        return Counters()
 
 
 def await_health(sandbox: Sandbox, task: Task, user: str | None) -> None:

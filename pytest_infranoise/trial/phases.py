@@ -27,9 +27,17 @@ class PhaseRun:
 
     output_limit_bytes = 16 * 1024
 
-    def __init__(self, phase: Phase, before: Counters, step: str | None = None) -> None:
+    def __init__(
+        self,
+        phase: Phase,
+        before: Counters,
+        step: str | None = None,
+        *,
+        in_verifier: bool = False,
+    ) -> None:
         self.phase = phase
         self.step = step
+        self.in_verifier = in_verifier
         self.before = before
         self.after = before
         self.started_at = utc_now()
@@ -41,6 +49,7 @@ class PhaseRun:
         self.error: str | None = None
         self.error_cause: Cause | None = None
         self.victim: Victim | None = None
+        self.api_error: str | None = None
         self._began = time.monotonic()
 
     def finish(self, result: StepResult) -> None:
@@ -91,6 +100,9 @@ class PhaseRun:
             limit_reached=self.after.limit_reached,
             error_cause=self.error_cause,
             error=self.error,
+            api_error=self.api_error,
+            in_verifier=self.in_verifier,
+            helper_lost=self.after.helper_lost,
         )
 
     def record(self) -> PhaseRecord:
@@ -120,6 +132,7 @@ class PhaseRun:
             output_truncated=self.output_truncated,
             error=self.error,
             step=self.step,
+            sandbox="verifier" if self.in_verifier else "agent",
         )
 
     def _victim(self) -> Victim | None:
@@ -137,7 +150,8 @@ def merge_setup(phases: Sequence[PhaseRun]) -> list[PhaseRun]:
     """Return the phases with consecutive parts of one phase joined."""
     merged: list[PhaseRun] = []
     for run in phases:
-        if merged and merged[-1].phase is run.phase:
+        last = merged[-1] if merged else None
+        if last is not None and (last.phase, last.in_verifier) == (run.phase, run.in_verifier):
             first = merged[-1]
             run.before = first.before
             run.started_at = first.started_at

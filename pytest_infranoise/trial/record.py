@@ -1,6 +1,6 @@
 """What is kept of a trial: its plan and what was observed of it, as one record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ from pytest_infranoise.admission import Grant
 from pytest_infranoise.backends.base import EffectiveLimits
 from pytest_infranoise.model.outcome import Classification, Counters, Verdict
 from pytest_infranoise.model.trial import PhaseRecord, TrialPlan, TrialRecord
+from pytest_infranoise.model.usage import Usage, together
 from pytest_infranoise.trial.phases import FRESH
 from pytest_infranoise.trial.seen import Seen
 
@@ -16,7 +17,8 @@ from pytest_infranoise.trial.seen import Seen
 class Observed:
     """What a trial has shown so far; what never came to be read is unknown.
 
-    `counters` is the last reading of the sandbox's counters.
+    `counters` is the last reading of the sandbox's counters. `usages` has what each run of the
+    agent said that it has used: one, or one per step.
     """
 
     counters: Counters = FRESH
@@ -26,6 +28,9 @@ class Observed:
     started_at: str = ""
     wall_seconds: float | None = None
     verdict: Verdict | None = None
+    usages: list[Usage | None] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    verifier: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_record(
@@ -72,11 +77,14 @@ def make_record(
         visible_cpus=seen.cpus,
         visible_memory_bytes=seen.memory_total_bytes,
         image_digest=image_digest,
+        usage=together(observed.usages),
         worker=worker,
         seed=plan.seed,
         requested=_requested(plan),
-        effective=_effective(observed.effective),
-        notes=tuple(notes),
+        effective=limits_of(observed.effective),
+        verifier=observed.verifier,
+        helpers={name: asdict(item) for name, item in last.helpers.items()},
+        notes=(*notes, *observed.notes),
         phases=tuple(phases),
     )
 
@@ -88,5 +96,6 @@ def _requested(plan: TrialPlan) -> dict[str, Any]:
     return values
 
 
-def _effective(limits: EffectiveLimits | None) -> dict[str, Any]:
+def limits_of(limits: EffectiveLimits | None) -> dict[str, Any]:
+    """Return limits as they were read back, with their source, as a record keeps them."""
     return {} if limits is None else {**limits.values, "source": limits.source}

@@ -1,18 +1,22 @@
 """The life of a benchmark task's trial: agent and tests, once or for each of its steps."""
 
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentResult, AgentStep
-from pytest_infranoise.backends.base import StepResult
+from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.design import agent_timeout
 from pytest_infranoise.model.outcome import Phase, Verdict
 from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
-from pytest_infranoise.trial import steps, verify
-from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.model.usage import MAX_USAGE_BYTES, USAGE_PATH, parse_usage
+from pytest_infranoise.trial import separate, steps, verify
+from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.life import LiveTrial, await_health, put_text
 from pytest_infranoise.trial.model_api import proof_of_api_error, table_for
+from pytest_infranoise.trial.phases import PhaseRun
 
 _EMPTY_SHM = "rm -rf /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?*"
 
@@ -69,18 +73,18 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
     timeout = trial.plan.agent_timeout_seconds
     if step is not None:
         timeout = agent_timeout(task, trial.plan.parameter_set)
-    result: StepResult | None = None
     with trial.phase(Phase.AGENT, step) as phase:
         work = AgentStep(task, environment, timeout, user)
-        result = trial.context.agent.run(trial.sandbox, work)
+        result = trial.agent_result = trial.context.agent.run(trial.sandbox, work)
         phase.finish(result)
         phase.api_error = _api_error(trial, result)
         if isinstance(result, AgentResult):
             trial.note(*result.notes)
-    if result is None or not trial.is_open:
+    if not trial.is_open:
         trial.note_usage(None)
         return None
-    return _verify(trial, task, environment, step, result)
+    verify_part = _verify if task.verifier is None else _verify_apart
+    return verify_part(trial, task, environment, step)
 
 
 def _api_error(trial: LiveTrial, result: StepResult) -> str | None:
@@ -89,10 +93,15 @@ def _api_error(trial: LiveTrial, result: StepResult) -> str | None:
     return None if agent.is_reference else proof_of_api_error(result, table_for(agent.name))
 
 
-def _take_usage(trial: LiveTrial, result: StepResult) -> None:
-    """Note what the agent says that it has used, in its result or in the file that it left."""
+def _take_usage(trial: LiveTrial) -> None:
+    """Note what the agent says that it has used, in its result or in the file that it left.
+
+    Only after leftovers were killed: in a sandbox without free memory, the reading could be what
+    the kernel kills.
+    """
     if trial.context.agent.is_reference:
         return
+    result = trial.agent_result
     if isinstance(result, AgentResult) and result.usage is not None:
         trial.note_usage(result.usage)
         return
@@ -101,36 +110,78 @@ def _take_usage(trial: LiveTrial, result: StepResult) -> None:
     trial.note_usage(usage, note)
 
 
-def _verify(
-    trial: LiveTrial,
-    task: Task,
-    environment: Mapping[str, str],
-    step: TaskStep | None,
-    agent_result: StepResult,
+def _verify_apart(
+    trial: LiveTrial, task: Task, environment: Mapping[str, str], step: TaskStep | None
 ) -> Verdict | None:
-    verdict = None
+    """Take over what the verifier needs, end the agent's sandbox, verify in one of its own."""
+    ends = step is None or step is trial.task.steps[-1]
+    with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
+        with trial.phase(Phase.VERIFY, step):
+            if (task.leftovers or trial.context.leftovers) == "kill":
+                trial.sandbox.kill_all()
+            _take_usage(trial)
+            separate.take_over(trial, task, Path(folder), ends=ends)
+        if not trial.is_open:
+            return None
+        if ends:
+            trial.end_sandbox()
+
+        def examine(sandbox: Sandbox, image: PreparedImage, run: PhaseRun) -> Verdict:
+            assert task.verifier is not None
+            given = _verification(task, environment, step, image.user)
+            workdir, is_in_place = task.verifier.sandbox.workdir, task.verifier.has_tests
+            given = replace(given, workdir=workdir, is_in_place=is_in_place)
+            return _examine(trial, sandbox, given, run)
+
+        return separate.verify_apart(trial, task, step, Path(folder), examine)
+
+
+def _verify(
+    trial: LiveTrial, task: Task, environment: Mapping[str, str], step: TaskStep | None
+) -> Verdict | None:
+    """Verify in the sandbox in which the agent worked."""
     with trial.phase(Phase.VERIFY, step) as phase:
         if (task.leftovers or trial.context.leftovers) == "kill":
             trial.sandbox.kill_all()
             trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
-        _take_usage(trial, agent_result)
-        folders = () if task.tests is None else (task.tests,)
-        verification = verify.Verification(
-            tests=folders if step is None else step.tests,
-            timeout_seconds=task.verifier_timeout_seconds,
-            environment={**environment, **task.verifier_environment},
-            workdir=task.workdir,
-            user=task.verifier_user or trial.image.user,
-            files=task.test_files,
-            grader=task.grader,
-        )
-        verify.put_tests(trial.sandbox, verification)
-        result = verify.run_tests(trial.sandbox, verification)
-        verdict = verify.judge(trial.sandbox, verification, trial.context.pass_threshold)
-        output = trial.sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
-        if step is None or step is trial.task.steps[-1]:
-            # What is still running could be killed after the last reading.
-            trial.sandbox.kill_all()
-        phase.finish(result)
-        phase.set_output(output or b"")
+        _take_usage(trial)
+        given = _verification(task, environment, step, trial.image.user)
+        ends = step is None or step is trial.task.steps[-1]
+        return _examine(trial, trial.sandbox, given, phase, ends=ends)
+    return None
+
+
+def _verification(
+    task: Task, environment: Mapping[str, str], step: TaskStep | None, user: str | None
+) -> verify.Verification:
+    folders = () if task.tests is None else (task.tests,)
+    return verify.Verification(
+        tests=folders if step is None else step.tests,
+        timeout_seconds=task.verifier_timeout_seconds,
+        environment={**environment, **task.verifier_environment},
+        workdir=task.workdir,
+        user=task.verifier_user or user,
+        files=task.test_files,
+        grader=task.grader,
+    )
+
+
+def _examine(
+    trial: LiveTrial,
+    sandbox: Sandbox,
+    given: verify.Verification,
+    phase: PhaseRun,
+    *,
+    ends: bool = True,
+) -> Verdict:
+    """Run and judge the tests; with `ends` nothing is left running."""
+    verify.put_tests(sandbox, given)
+    result = verify.run_tests(sandbox, given)
+    verdict = verify.judge(sandbox, given, trial.context.pass_threshold)
+    output = sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
+    if ends:
+        # What is still running could be killed after the last reading.
+        sandbox.kill_all()
+    phase.finish(result)
+    phase.set_output(output or b"")
     return verdict

@@ -35,6 +35,9 @@ def task_of_step(task: Task, step: TaskStep) -> Task:
         agent_user=step.agent_user,
         verifier_user=step.verifier_user,
         healthcheck=step.healthcheck,
+        verifier=step.verifier,
+        artifacts=step.artifacts,
+        collect=step.collect,
     )
 
 

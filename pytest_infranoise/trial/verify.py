@@ -31,8 +31,8 @@ class Verification:
     """One run of a task's tests.
 
     `tests` are host folders whose files lie over one another, the last on top; `files` are texts by
-    name that lie over these. `user` None is root. With a `grader` it judges the output, and no
-    reward is read.
+    name that lie over these; `is_in_place` says that the image has them already. `user` None is
+    root. With a `grader` it judges the output, and no reward is read.
     """
 
     tests: Sequence[Path]
@@ -42,6 +42,7 @@ class Verification:
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
     user: str | None = None
+    is_in_place: bool = False
 
     @property
     def script(self) -> Path:
@@ -62,7 +63,8 @@ def put_tests(sandbox: Sandbox, verification: Verification) -> None:
         raise SandboxError(
             Cause.HARNESS, f"old rewards could not be removed (exit code {result.exit_code})"
         )
-    put_folder(sandbox, "/tests", verification.tests, verification.files)
+    if not verification.is_in_place:
+        put_folder(sandbox, "/tests", verification.tests, verification.files)
 
 
 def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:

@@ -35,6 +35,7 @@ AGENT = phase(Phase.AGENT)
 VERIFY = phase(Phase.VERIFY)
 # Our own kill: the counter rose and our own limit was reached.
 KILLED = {"oom_kills": 1, "limit_reached": True}
+REFUSED = {"api_error": "rate limit: API Error: 429"}
 
 
 def agent(ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
@@ -45,7 +46,8 @@ def verify(ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
     return phase(Phase.VERIFY, ending, **facts)
 
 
-OOM, INFRA = Outcome.OOM, Outcome.INFRA_ERROR
+OOM, INFRA, PASS = Outcome.OOM, Outcome.INFRA_ERROR, Outcome.PASSED
+HELPER = Cause.HELPER_LOST
 
 CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause | None]] = [
     # 1. passed, whatever else happened
@@ -186,6 +188,71 @@ CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause
         Outcome.TIMEOUT,
         None,
     ),
+    # the model's provider refused to work: only where nothing else explains the trial
+    (
+        "model refused",
+        [agent(exit_code=1, **REFUSED), VERIFY],
+        FAILED,
+        True,
+        INFRA,
+        Cause.MODEL_API,
+    ),
+    (
+        "model refused, so no reward",
+        [agent(exit_code=1, **REFUSED), VERIFY],
+        NO_REWARD,
+        True,
+        INFRA,
+        Cause.MODEL_API,
+    ),
+    (
+        "model refused, but passed",
+        [agent(exit_code=1, **REFUSED), VERIFY],
+        PASSED,
+        True,
+        Outcome.PASSED,
+        None,
+    ),
+    (
+        "agent killed, and the model refused",
+        [agent(exit_code=137, **KILLED, **REFUSED), VERIFY],
+        FAILED,
+        True,
+        OOM,
+        Cause.ENDED_PHASE,
+    ),
+    (
+        "child killed, and the model refused",
+        [agent(exit_code=1, **KILLED, **REFUSED), VERIFY],
+        FAILED,
+        True,
+        OOM,
+        Cause.SURVIVED_THEN_FAILED,
+    ),
+    (
+        "killed by the host, and the model refused",
+        [agent(exit_code=1, oom_kills=1, limit_reached=False, **REFUSED), VERIFY],
+        FAILED,
+        True,
+        INFRA,
+        Cause.HOST_MEMORY,
+    ),
+    (
+        "model refused, then the verifier killed",
+        [agent(exit_code=1, **REFUSED), verify(exit_code=137, **KILLED)],
+        FAILED,
+        True,
+        OOM,
+        Cause.VERIFIER,
+    ),
+    (
+        "model refused, then the sandbox lost",
+        [agent(exit_code=1, **REFUSED), verify(Ending.LOST)],
+        None,
+        True,
+        INFRA,
+        Cause.SANDBOX_LOST,
+    ),
     # 4. and 5. verification
     (
         "verifier killed",
@@ -220,6 +287,89 @@ CASES: list[tuple[str, list[PhaseEvidence], Verdict | None, bool, Outcome, Cause
         True,
         INFRA,
         Cause.REWARD_MISSING,
+    ),
+    (
+        "killed in the verifier's own sandbox",
+        [AGENT, VERIFY, verify(exit_code=137, in_verifier=True, **KILLED)],
+        FAILED,
+        True,
+        INFRA,
+        Cause.VERIFIER_MEMORY,
+    ),
+    (
+        "killed in the verifier's own sandbox of an uncapped set",
+        [AGENT, verify(exit_code=137, in_verifier=True, **KILLED)],
+        FAILED,
+        False,
+        INFRA,
+        Cause.VERIFIER_MEMORY,
+    ),
+    (
+        "the verifier's own sandbox was lost to a kill at its limit",
+        [AGENT, verify(Ending.LOST, in_verifier=True, took_holder=True, **KILLED)],
+        None,
+        True,
+        INFRA,
+        Cause.VERIFIER_MEMORY,
+    ),
+    (
+        "killed in the verifier's own sandbox, but by the host",
+        [AGENT, verify(exit_code=137, in_verifier=True, oom_kills=1, limit_reached=False)],
+        FAILED,
+        False,
+        INFRA,
+        Cause.HOST_MEMORY,
+    ),
+    (
+        "killed while the agent's sandbox was collected from, before a verifier's own",
+        [AGENT, verify(exit_code=0, **KILLED), verify(in_verifier=True)],
+        FAILED,
+        True,
+        OOM,
+        Cause.VERIFIER,
+    ),
+    # a helper service that came to its end
+    ("passed without its helper", [agent(helper_lost="db"), VERIFY], PASSED, True, PASS, None),
+    ("a helper was lost", [agent(helper_lost="db"), VERIFY], FAILED, True, INFRA, HELPER),
+    (
+        "a helper was lost, so the agent waited in vain",
+        [agent(Ending.DEADLINE, exit_code=None, helper_lost="db")],
+        None,
+        True,
+        INFRA,
+        HELPER,
+    ),
+    (
+        "a helper was lost while the tests ran",
+        [AGENT, verify(helper_lost="db")],
+        NO_REWARD,
+        True,
+        INFRA,
+        HELPER,
+    ),
+    (
+        "a helper died with the agent, whose own limit ended it",
+        [agent(exit_code=137, helper_lost="db", **KILLED), VERIFY],
+        FAILED,
+        True,
+        OOM,
+        Cause.ENDED_PHASE,
+    ),
+    (
+        "a helper was lost after a kill that the agent survived",
+        [agent(helper_lost="db", **KILLED), VERIFY],
+        FAILED,
+        True,
+        INFRA,
+        HELPER,
+    ),
+    (
+        "the engine failed, whatever became of a helper",
+        [agent(Ending.ERROR, error_cause=Cause.ENGINE, helper_lost="db")],
+        None,
+        True,
+        INFRA,
+        Cause.ENGINE,
     ),
     # 6. and 7.
     (

@@ -291,7 +291,16 @@ def test_unknown_keys_are_named_once_each(make_task: TaskMaker) -> None:
     [
         (f'version = "1.7"\n{MEMORY}', {}, "schema_version 1.7 is newer than 1.4, read as 1.4"),
         (f"{MEMORY}storage_mb = 10240", {}, "[environment] storage: disk space is not limited"),
-        (f'artifacts = ["/app/x"]\n{MEMORY}', {}, "artifacts: not collected"),
+        (
+            f'artifacts = ["/app/x"]\n{MEMORY}',
+            {},
+            "artifacts: not collected: only a separate verifier gets them",
+        ),
+        (
+            f'{MEMORY}[[verifier.collect]]\ncommand = "x"',
+            {},
+            "[verifier] collect: not run: only a separate verifier needs it",
+        ),
         (
             MEMORY,
             {"tests/.harborignore": "*"},

@@ -216,22 +216,20 @@ def test_a_missing_file(make_task: TaskMaker, missing: str, text: str) -> None:
         ),
         (f"{MEMORY}[verifier]\nnetwork_mode = 'allowlist'", "task.toml: [verifier] network_mode"),
         (
-            f"{MEMORY}[verifier]\nenvironment_mode = 'separate'",
-            "task.toml: [verifier] environment_mode",
-        ),
-        (f"{MEMORY}[verifier.environment]\ncpus = 1", "task.toml: [verifier] environment"),
-        (f"{MEMORY}[[verifier.collect]]\ncommand = 'x'", "task.toml: [verifier] collect"),
-        (
-            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.environment_mode = 'separate'",
-            "task.toml: [[steps]] #1 verifier.environment_mode",
+            f"{MEMORY}[verifier.environment]\ngpus = 1",
+            "task.toml: [verifier] environment.gpus",
         ),
         (
-            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.environment.cpus = 1",
-            "task.toml: [[steps]] #1 verifier.environment",
+            f"{MEMORY}[verifier.environment]\nnetwork_mode = 'allowlist'",
+            "task.toml: [verifier] environment.network_mode",
         ),
         (
-            f"{MEMORY}[[steps]]\nname = 'one'\n[[steps.verifier.collect]]\ncommand = 'x'",
-            "task.toml: [[steps]] #1 verifier.collect",
+            f"{MEMORY}[verifier]\nnetwork_mode = 'no-network'\nenvironment_mode = 'separate'",
+            "task.toml: [verifier] network_mode",
+        ),
+        (
+            f"{MEMORY}[[steps]]\nname = 'one'\nverifier.environment.os = 'windows'",
+            "task.toml: [[steps]] #1 verifier.environment.os",
         ),
         (
             f"{MEMORY}[[steps]]\nname = 'one'\nagent.network_mode = 'no-network'",
@@ -249,7 +247,7 @@ def test_what_is_not_built_is_refused_by_name(make_task: TaskMaker, toml: str, p
     assert "not supported yet" in message
 
 
-@pytest.mark.parametrize("name", ["environment/docker-compose.yaml", "trajectory.json"])
+@pytest.mark.parametrize("name", ["trajectory.json"])
 def test_files_that_are_not_supported_are_refused(make_task: TaskMaker, name: str) -> None:
     message = error_of(make_task(files={name: "{}"}))
     assert message.startswith(f"spike/{name}: ")

@@ -52,7 +52,7 @@ command = "true"
     reading = read(directory, {"HOST": "value"})
     task = reading.task
     first, second = task.steps
-    assert reading.warnings == ("artifacts: not collected",)
+    assert reading.warnings == ("artifacts: not collected: only a separate verifier gets them",)
     assert task.reward_strategy == "final"
     assert (task.instruction, task.solution) == ("One.\n", None)
     assert (first.name, first.instruction) == ("one", "One.\n")
