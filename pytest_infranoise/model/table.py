@@ -20,7 +20,9 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class OutcomeTable:
-    """One row per attempt of a trial, in any order.
+    """One row per attempt of a trial that measured something, in any order.
+
+    `attempt` numbers these attempts alone, from 1.
 
     `task` and `parameter_set` index into `tasks` and `parameter_sets` (in order of the study's
     design), `outcome` into `OUTCOMES`, `cause` into `CAUSES` (-1 for none). `oom_kills` is -1 where

@@ -40,6 +40,7 @@ _OF_A_PART = (
     "load_at_end",
     "notes",
     "planned_trials",
+    "usage",
 )
 """What may differ between parts; the merged manifest keeps it for each."""
 _OF_ALL = (

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_infranoise.model.outcome import Outcome
-
-Trial = tuple[str, str, int]
-"""Task, parameter set, sample."""
+from pytest_infranoise.study.accounts import Trial, is_measured, trial_of_record
 
 NextAttempts = dict[Trial, int]
 """For every trial on record its next attempt, 0 where there is to be none."""
@@ -19,16 +17,24 @@ def read_progress(
 ) -> NextAttempts:
     """Return which trials are on record.
 
-    With `retry_infra_errors`, a trial whose last attempt ended by an infrastructure error gets
-    another one; its earlier attempts stay, and it is the first that counts.
+    A trial of which no attempt measured anything is still to be run. With `retry_infra_errors`, a
+    trial whose last attempt ended by an infrastructure error gets another one; its earlier attempts
+    stay, and it is the first that measured something that counts.
     """
     last: dict[Trial, tuple[int, str]] = {}
+    measured: set[Trial] = set()
     for record in records:
-        trial = (record["task"], record["parameter_set"], record["sample"])
+        trial = trial_of_record(record)
         attempt = (record["attempt"], record["outcome"])
         last[trial] = max(last.get(trial, attempt), attempt)
+        if is_measured(record):
+            measured.add(trial)
+
+    def is_open(trial: Trial, outcome: str) -> bool:
+        return trial not in measured or (retry_infra_errors and outcome == Outcome.INFRA_ERROR)
+
     return {
-        trial: attempt + 1 if retry_infra_errors and outcome == Outcome.INFRA_ERROR else DONE
+        trial: attempt + 1 if is_open(trial, outcome) else DONE
         for trial, (attempt, outcome) in last.items()
     }
 

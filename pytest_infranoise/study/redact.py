@@ -71,7 +71,7 @@ class Redactor:
         redacted = dict(record)
         if not self.secrets:
             return redacted
-        for key in ("detail", "notes", "effective"):
+        for key in ("detail", "notes", "effective", "usage"):
             if key in redacted:
                 redacted[key] = self.value(redacted[key])
         if "phases" in redacted:

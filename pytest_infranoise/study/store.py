@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.table import CAUSES, OUTCOMES, UNKNOWN, OutcomeTable
 from pytest_infranoise.model.trial import SCHEMA_VERSION, TrialRecord
+from pytest_infranoise.study.accounts import Accounts
 from pytest_infranoise.study.journal import JOURNAL_NAME, is_record
 from pytest_infranoise.study.schema import MANIFEST_UPGRADES, RECORD_UPGRADES, upgrade
 from pytest_infranoise.study.writer import MANIFEST_NAME
@@ -19,6 +21,7 @@ from pytest_infranoise.study.writer import MANIFEST_NAME
 _OUTCOME_CODES = {item.value: code for code, item in enumerate(OUTCOMES)}
 _CAUSE_CODES: dict[str | None, int] = {item.value: code for code, item in enumerate(CAUSES)}
 _CAUSE_CODES[None] = UNKNOWN
+_NOT_MEASURED = Cause.MODEL_API.value
 _KEY_LIMIT = 1 << 31
 
 
@@ -142,11 +145,11 @@ class Study:
         for number, record in self._numbered():
             yield validate(record, f"{self.journal}:{number}")
 
-    def table(self) -> OutcomeTable:
-        """Return the outcomes as columns.
+    def table(self, accounts: Accounts | None = None) -> OutcomeTable:
+        """Return the outcomes as columns; attempts that measured nothing are none.
 
-        Tasks and parameter sets stand in the order of the manifest; any that it does not name
-        follow in order of their first record.
+        Everything is added up in `accounts` on the way. Tasks and parameter sets stand in the order
+        of the manifest; any that it does not name follow in order of their first record.
 
         Raises:
             UsageError: a line is not a record; the message names file and line.
@@ -155,9 +158,13 @@ class Study:
         tasks = {name: index for index, name in enumerate(self.manifest.tasks)}
         sets = {name: index for index, name in enumerate(self.manifest.parameter_sets)}
         seen: set[int] = set()
+        refused: dict[int, int] = {}
         for number, line in self.lines():
+            record = self._parse(number, line)
             try:
-                _add(table, self._parse(number, line), tasks, sets, seen)
+                is_new = _add(table, record, tasks, sets, seen, refused)
+                if is_new and accounts is not None:
+                    accounts.take(record)
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 raise self._refusal(number, error) from error
         table.tasks.extend(tasks)
@@ -201,15 +208,21 @@ def load_study(path: Path) -> Study:
     return Study(directory, _manifest_of(upgrade(data, MANIFEST_UPGRADES, where=str(file)), file))
 
 
-def table_of(records: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> OutcomeTable:
+def table_of(
+    records: Iterable[Mapping[str, Any]],
+    manifest: Mapping[str, Any],
+    accounts: Accounts | None = None,
+) -> OutcomeTable:
     """Return records that are still in memory as columns, in the order of their manifest."""
     known = Manifest(manifest)
     table = OutcomeTable()
     tasks = {name: index for index, name in enumerate(known.tasks)}
     sets = {name: index for index, name in enumerate(known.parameter_sets)}
     seen: set[int] = set()
+    refused: dict[int, int] = {}
     for record in records:
-        _add(table, record, tasks, sets, seen)
+        if _add(table, record, tasks, sets, seen, refused) and accounts is not None:
+            accounts.take(record)
     table.tasks.extend(tasks)
     table.parameter_sets.extend(sets)
     return table
@@ -236,8 +249,13 @@ def _add(
     tasks: dict[str, int],
     sets: dict[str, int],
     seen: set[int],
-) -> None:
-    """Append one record to the columns: written out, since a million of them are read."""
+    refused: dict[int, int],
+) -> bool:
+    """Append one record to the columns: written out, since a million of them are read.
+
+    Returns whether it is the first of its kind. One that measured nothing is no row, and the
+    attempts after it (`refused` counts them) are numbered as if it had not been.
+    """
     name, set_id = record["task"], record["parameter_set"]
     if type(name) is not str or type(set_id) is not str:
         raise TypeError("task and parameter_set must be text")
@@ -246,14 +264,18 @@ def _add(
     sample, attempt = record["sample"], record["attempt"]
     if not (0 <= sample < _KEY_LIMIT and 0 <= attempt < _KEY_LIMIT):
         raise ValueError(f"sample and attempt must be from 0 to {_KEY_LIMIT - 1}")
-    key = (task << 96) | (parameter_set << 64) | (sample << 32) | attempt
+    trial = (task << 96) | (parameter_set << 64) | (sample << 32)
+    key = trial | attempt
     if key in seen:
-        return
+        return False
     seen.add(key)
+    if record["cause"] == _NOT_MEASURED:
+        refused[trial] = refused.get(trial, 0) + 1
+        return True
     table.task.append(task)
     table.parameter_set.append(parameter_set)
     table.sample.append(sample)
-    table.attempt.append(attempt)
+    table.attempt.append(attempt - refused.get(trial, 0) if refused else attempt)
     block = record["block"]
     table.block.append(UNKNOWN if block is None else block)
     table.outcome.append(_code(_OUTCOME_CODES, "outcome", record))
@@ -266,6 +288,7 @@ def _add(
     table.throttled_share.append(
         throttled / periods if periods and throttled is not None else math.nan
     )
+    return True
 
 
 def _code(codes: Mapping[Any, int], name: str, record: Mapping[str, Any]) -> int:
