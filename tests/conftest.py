@@ -24,6 +24,7 @@ collect_ignore = ["terminal_bench_style"]  # benchmark tasks: test_terminal_benc
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let generated examples be slow: a busy machine is no failure."""
+    os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the sessions of tests are not the job's result
     if config.pluginmanager.hasplugin("hypothesispytest"):
         from hypothesis import settings
 

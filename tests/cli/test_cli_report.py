@@ -219,3 +219,35 @@ def test_json_is_the_same_for_a_shuffled_journal(make_study, command):
     lines = (study / "trials.jsonl").read_text().splitlines(keepends=True)
     (study / "trials.jsonl").write_text("".join(reversed(lines)))
     assert analysed(command, study) == expected
+
+
+def test_files_hold_what_is_printed(make_study, command, tmp_path):
+    study = make_study(SMALL, **NATIVE)
+    files = [tmp_path / name for name in ("r.html", "r.md", "r.json", "r.csv")]
+    code, out, err = command("report", study, *(word for file in files for word in ("-o", file)))
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [f"report: {file}" for file in files]
+    assert json.loads(files[2].read_text())["analysis"] == analysed(command, study)
+    assert len(files[3].read_text().splitlines()) == 49
+
+
+def test_choices_arrive_in_the_file(make_study, command, tmp_path):
+    study, file = make_study(S11), tmp_path / "r.md"
+    assert command("report", study, "-o", file, "--baseline", "2x", "--margin", "20%")[0] == 0
+    assert "equivalent to 2x within +-20 points" in file.read_text()
+
+
+def test_a_report_of_a_growing_study_says_so_and_is_a_look(make_study, command, tmp_path):
+    study, file = make_study(SMALL, ended_at=None), tmp_path / "r.html"
+    assert command("report", study, "-o", file)[0] == 0
+    assert "the study has not ended" in file.read_text()
+    assert len((study / "looks.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("-o", "r.pdf"), ("-o", "missing/r.html"), ("-o", "r.md", "--format", "json")]
+)
+def test_a_file_that_cannot_be_is_one_line_before_the_study_is_read(options, command):
+    code, out, err = command("report", "/nowhere", *options)
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert err.startswith(("infranoise: -o: ", "infranoise: --format: "))
