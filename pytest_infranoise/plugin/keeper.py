@@ -11,6 +11,7 @@ from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.plugin.handover import Handover
 from pytest_infranoise.plugin.items import TRIAL
 from pytest_infranoise.plugin.looks import LookSchedule, decides
+from pytest_infranoise.plugin.progress import ProgressLine
 from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
@@ -43,6 +44,7 @@ class StudyKeeper:
         self._signals = SignalWatch(self.runtime.flags, self._on_stop)
         self._session: pytest.Session | None = None
         self._schedule: LookSchedule | None = None
+        self._line: ProgressLine | None = None
         self._exit_status: int | None = None
         self._gates: tuple[GateResult, ...] = ()
         self._swept = False
@@ -144,12 +146,23 @@ class StudyKeeper:
         """Note how many trials were selected; from now on signals are ours."""
         self.recorder.plan(number)
         self._signals.install()
+        self._line = self._progress_line(trials)
         # Nothing is left to skip after the last look: it is the summary.
         if interim := self.runtime.looks[:-1]:
             samples = {item: sample for item, (_, _, sample) in trials.items()}
             self._schedule = LookSchedule(interim, samples)
             if self.recorder.earlier:
                 self._take_looks(self._schedule.due())
+
+    def _progress_line(self, trials: Mapping[str, tuple[str, str, int]]) -> ProgressLine:
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        return ProgressLine(
+            trials,
+            finished=max(0, (self.recorder.planned or 0) - len(trials)),
+            workers=int(self._config.getoption("numprocesses", None) or 1),
+            is_watched=terminal is not None and terminal.isatty,
+            is_bounded=self.runtime.settings.until_decided,
+        )
 
     def hand_over(self) -> Handover:
         """Return what the workers need to know."""
@@ -159,8 +172,15 @@ class StudyKeeper:
 
     def take(self, report: pytest.TestReport) -> None:
         """Note one report, and look at the study if that is due."""
+        known = len(self.recorder.records)
         self.recorder.take(report)
-        if self._schedule is not None and report.when not in ("setup", "call"):
+        if report.when in ("setup", "call"):
+            return
+        if self._line is not None:
+            line = self._line.end(report.nodeid, self.recorder.records[known:])
+            if line is not None and not self._signals.was_stopped:
+                self._progress(line)
+        if self._schedule is not None:
             self._take_looks(self._schedule.end(report.nodeid))
 
     def _take_looks(self, looks: Sequence["Look"]) -> None:
