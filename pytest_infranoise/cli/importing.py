@@ -177,15 +177,21 @@ def _run_lines(run: Any, parameter_set: str) -> Iterator[Line]:
     from collections import Counter
 
     from pytest_infranoise.analysis.figures import plural
+    from pytest_infranoise.model.outcome import Cause
     from pytest_infranoise.report.model import one_line
     from pytest_infranoise.report.tables import counts_words
 
     tasks = len({trial.task for trial in run.trials})
-    outcomes = counts_words(Counter(trial.outcome for trial in run.trials))
+    measured = [trial for trial in run.trials if trial.cause is not Cause.MODEL_API]
+    outcomes = counts_words(Counter(trial.outcome for trial in measured))
     yield Line(
         f"{one_line(run.name, 60)} at {parameter_set}: {plural(len(run.trials), 'trial')} of "
         f"{plural(tasks, 'task')}: {outcomes}"
     )
+    if refused := len(run.trials) - len(measured):
+        yield Line(
+            f"refused by the model's provider, in no rate: {plural(refused, 'trial')}", "warn"
+        )
     for reason, number in sorted(run.left_out.items()):
         yield Line(f"left out: {number} {one_line(reason, 60)}", "warn")
     for note in run.notes:

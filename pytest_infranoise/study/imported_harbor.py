@@ -57,15 +57,16 @@ _BY_MEANING: Sequence[tuple[Meaning, str]] = (
         "AddTestsDirError DownloadVerifierDirError ServiceOperationsUnsupportedError "
         "VercelScopeError DspyImportError MissingExtraError RegradeError",
     ),
+    (NOT_MEASURED, "CancelledError"),
     (
-        NOT_MEASURED,
+        infra(Cause.MODEL_API),
         "ApiError ApiRateLimitError ApiUsageLimitError ApiInternalServerError ApiOverloadedError "
         "ApiConnectionClosedError ApiResponseStalledError ApiConnectionError UnknownApiError "
         "NetworkConnectionError RateLimitError InternalServerError ServiceUnavailableError "
         "APIConnectionError APIError Timeout AgentAuthenticationError AuthenticationError "
         "PermissionDeniedError ModelNotFoundError NotFoundError ApiProviderResourceNotFoundError "
         "UnsupportedModelParametersError BadRequestError UnprocessableEntityError "
-        "UnsupportedParamsError APIResponseValidationError BudgetExceededError CancelledError",
+        "UnsupportedParamsError APIResponseValidationError BudgetExceededError",
     ),
 )
 

@@ -14,8 +14,7 @@ from pytest_infranoise.model.trial import PhaseRecord
 class Meaning:
     """What a word of another tool says of a trial that did not pass.
 
-    `outcome` None is no trial: the model's provider failed, or somebody stopped it. Such trials are
-    left out, because every parameter set shares their reasons.
+    `outcome` None is no trial: somebody stopped it, as an interrupted trial here has no record.
     """
 
     outcome: Outcome | None

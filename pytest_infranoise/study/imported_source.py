@@ -51,7 +51,7 @@ def source_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
         left_out.update(run.get("left_out") or {})
     if left_out:
         reasons = ", ".join(f"{number} {reason}" for reason, number in sorted(left_out.items()))
-        yield f"left out, since they measured nothing: {reasons}"
+        yield f"left out: {reasons}"
     for run in _runs(manifest):
         for note in run.get("notes") or ():
             yield f"{run.get('name')}: {note}"

@@ -38,21 +38,21 @@ def test_what_an_import_says(command, tmp_path):
     )
     assert (code, err) == (0, "")
     assert out.splitlines()[:3] == [
-        "made-elsewhere-1x at 1x: 22 trials of 11 tasks: 4 passed, 8 failed, 2 timeout, 8 infra",
-        "left out: 2 ApiRateLimitError",
+        "made-elsewhere-1x at 1x: 24 trials of 12 tasks: 4 passed, 8 failed, 2 timeout, 8 infra",
+        "refused by the model's provider, in no rate: 2 trials",
         "note: 2 trial(s) ended with exit code 137, which does not prove a memory kill",
     ]
-    assert "11 tasks x 1 parameter set (1x), 22 trials, against 1x" in out
+    assert "12 tasks x 1 parameter set (1x), 24 trials, against 1x" in out
 
 
 def test_the_report_says_which_conclusions_fall_away(harbor_study, command):
     code, out, _ = command("report", harbor_study)
     assert code == 0
-    assert "imported from Harbor (made-elsewhere-1x, made-elsewhere-8x), 44 of 44 trials" in out
+    assert "imported from Harbor (made-elsewhere-1x, made-elsewhere-8x), 44 of 48 trials" in out
     assert "hold no kills, limits, peaks or order" in out
     assert "infra errors are a lower bound" in out
     assert "falls away: what to set as guarantee or kill threshold" in out
-    assert "left out, since they measured nothing: 4 ApiRateLimitError" in out
+    assert "refused by the model's provider: 4 attempts of 4 trials, in no rate" in out
     assert "kills: not counted in any set" in out
     assert "no recommendation: memory kills are not recorded" in out
     assert "order unknown" in out
@@ -98,7 +98,7 @@ def test_every_reader_of_studies_reads_an_import(harbor_study, command, tmp_path
     ):
         code, _, err = command(*arguments)
         assert (code, err) == (0, ""), arguments
-    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 45
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 49
 
 
 def test_reports_are_samples(command, write_report, tmp_path):
