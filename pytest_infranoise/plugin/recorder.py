@@ -20,6 +20,7 @@ from pytest_infranoise.model.trial import TrialRecord
 from pytest_infranoise.plugin.resume import given_options, resumption_of
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
+from pytest_infranoise.plugin.surroundings import ini_facts, plugin_versions
 from pytest_infranoise.study.journal import JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.writer import StudyWriter, create_study
@@ -253,6 +254,9 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         workers=int(config.getoption("numprocesses", None) or 0),
         passed_variables=settings.agent_env,
         notes=runtime.warnings,
+        ini=ini_facts(config),
+        pytest_plugins=plugin_versions(config),
+        study_folder=settings.study_directory or config.rootpath,
     )
 
 

@@ -23,6 +23,7 @@ _PRIVATE = (
     "backend.engine_id",
     "backend.details.endpoint",
     "backend.details.base",
+    "backend.details.storage_folder",
     "sources_git",
     "notes",
 )

@@ -42,14 +42,16 @@ class Difference:
 _SKIPPED = (
     "schema_version", "study", "started_at", "ended_at", "command_line", "sessions", "parts",
     "load_at_start", "load_at_end", "planned_trials", "decided_at_look", "extended_from",
-    "tasks", "parameter_sets", "enforcement", "options", "source",
+    "tasks", "parameter_sets", "enforcement", "options", "source", "changed_tasks",
 )  # fmt: skip
 """What is no configuration of its own, or is compared by a rule of its own."""
 
 _HARMLESS = (
     "seed", "shard", "shards", "local_timezone", "software.python", "software.dependencies",
+    "software.pytest_plugins", "ini",
     "sources_git", "samples", "baseline", "control", "equal_sets", "backend.engine_id",
-    "backend.details.endpoint", "backend.details.base", "backend.notes", "notes", "host.system",
+    "backend.details.endpoint", "backend.details.base",
+    "backend.details.storage_folder", "backend.notes", "notes", "host.system",
 )  # fmt: skip
 _INCOMPARABLE = ("pass_threshold",)
 

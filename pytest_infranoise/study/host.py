@@ -5,9 +5,11 @@ Every function returns builtins for the manifest; what cannot be found out is No
 
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +27,14 @@ DEPENDENCIES = (
     "scipy",
     "numpy",
     "pydantic",
+    "requests",
+    "tomlkit",
+    "PyYAML",
+    "swebench",
+    "pyarrow",
 )
+"""What this package stands on, the extras' included; a version is None where it is absent."""
+
 GIT_TIMEOUT_SECONDS = 10
 
 
@@ -41,19 +50,60 @@ def capture_host() -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "cpu_usable": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
-        "swap_bytes": _swap_bytes(),
+        "swap_bytes": _meminfo_bytes("SwapTotal"),
     }
 
 
-def capture_load() -> dict[str, Any]:
-    """Return what changes while a study runs: load averages, free memory and pressure."""
+def capture_load(folders: Mapping[str, Path | None] | None = None) -> dict[str, Any]:
+    """Return what changes while a study runs: load averages, free memory, pressure and disks.
+
+    `folders` are what the disks are asked for, by what they hold; one that is unknown, or lies on
+    another machine, is None.
+    """
     import psutil
 
     return {
         "load_average": list(os.getloadavg()),
         "memory_available_bytes": psutil.virtual_memory().available,
+        "swap_free_bytes": _meminfo_bytes("SwapFree"),
         "pressure": {name: _pressure(name) for name in ("cpu", "memory", "io")},
+        "disks": {
+            name: None if folder is None else _disk(folder)
+            for name, folder in (folders or {}).items()
+        },
     }
+
+
+def _disk(folder: Path) -> dict[str, Any] | None:
+    """Return size, free bytes and file system of the disk that a folder lies, or will lie, on."""
+    there = next((item for item in (folder, *folder.parents) if item.exists()), None)
+    if there is None:
+        return None
+    with suppress(OSError):
+        usage = shutil.disk_usage(there)
+        return {
+            "total_bytes": usage.total,
+            "free_bytes": usage.free,
+            "file_system": _file_system(there.resolve()),
+        }
+    return None
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the mount that a folder lies on."""
+    best: tuple[int, str | None] = (0, None)
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
+            mount, _, source = line.partition(" - ")
+            point = Path(_unescaped(mount.split()[4]))
+            if folder.is_relative_to(point) and len(point.parts) >= best[0]:
+                best = (len(point.parts), source.split()[0])
+    return best[1]
+
+
+def _unescaped(text: str) -> str:
+    """Undo the kernel's octal escapes of blanks and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def capture_software() -> dict[str, Any]:
@@ -129,11 +179,11 @@ def _cpu_model() -> str | None:
     return platform.processor() or None
 
 
-def _swap_bytes() -> int | None:
-    """Read the swap's size; psutil's own reading warns where /proc/vmstat is hidden."""
+def _meminfo_bytes(name: str) -> int | None:
+    """Read a figure of the kernel's; psutil's own of swap warns where /proc/vmstat is hidden."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("SwapTotal:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
 

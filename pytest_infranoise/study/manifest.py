@@ -38,7 +38,9 @@ class StudyFacts:
     decided, whose `samples` are then the most that may run. `shard` is `{"number": 2, "of": 5}`
     where only a part of the study runs here. `screen` is what became of each task's reference
     solution, uncapped, before the study; `suite` are facts that a conftest adds. `disclosed` is
-    what the user says of the study.
+    what the user says of the study. `ini` is what pytest's configuration file and environment set,
+    `pytest_plugins` are the versions of the plugins that are loaded, `study_folder` is where the
+    study will be written.
     """
 
     study: str
@@ -69,6 +71,9 @@ class StudyFacts:
     shard: Mapping[str, int] | None = None
     disclosed: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    ini: Mapping[str, Any] = field(default_factory=dict)
+    pytest_plugins: Mapping[str, str] = field(default_factory=dict)
+    study_folder: Path | None = None
 
 
 def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dict[str, Any]:
@@ -90,6 +95,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
             {"started_at": now.isoformat(), "ended_at": None, "command_line": command_line}
         ],
         "options": facts.options,
+        "ini": facts.ini,
         "seed": facts.seed,
         "order": facts.order,
         "samples": facts.samples,
@@ -114,9 +120,9 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "workers": facts.workers,
         "tasks": [_task_facts(task, facts) for task in facts.tasks],
         "sources_git": capture_git(_source_folders(facts)),
-        "software": capture_software(),
+        "software": {**capture_software(), "pytest_plugins": facts.pytest_plugins},
         "host": capture_host(),
-        "load_at_start": capture_load(),
+        "load_at_start": capture_load(_disks(facts.study_folder, asdict(facts.engine))),
         "load_at_end": None,
         "disclosed": facts.disclosed,
         "notes": facts.notes,
@@ -131,14 +137,30 @@ def _source_folders(facts: StudyFacts) -> set[Path]:
     return {*facts.sources, *(task.directory for task in facts.tasks if task.directory)}
 
 
-def finish_manifest(manifest: Mapping[str, Any], **results: Any) -> dict[str, Any]:
-    """Return the manifest of a study that has ended now; `results` are added as they are."""
+def _disks(study: Path | None, engine: Mapping[str, Any]) -> dict[str, Path | None]:
+    """Return the folders whose disks a study may fill: its own, and that of the sandboxes.
+
+    Where an engine that is reached through the network keeps its sandboxes cannot be looked at.
+    """
+    details = engine.get("details") or {}
+    folder = details.get("base") or details.get("storage_folder")
+    is_here = str(details.get("endpoint") or "unix:").startswith("unix:")
+    return {"study": study, "sandboxes": Path(folder) if folder and is_here else None}
+
+
+def finish_manifest(
+    manifest: Mapping[str, Any], folder: Path | None = None, **results: Any
+) -> dict[str, Any]:
+    """Return the manifest of a study that has ended now; `results` are added as they are.
+
+    `folder` is where it was written.
+    """
     now = datetime.now(UTC).isoformat()
     return {
         **manifest,
         "ended_at": now,
         "sessions": ended(manifest, now),
-        "load_at_end": capture_load(),
+        "load_at_end": capture_load(_disks(folder, manifest.get("backend") or {})),
         **to_builtins(results),
     }
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_PLACE = ("host", "software", "backend", "admission", "workers", "load_at_start", "load_at_end")
+_PLACE = (
+    "host", "software", "ini", "backend", "admission", "workers", "load_at_start", "load_at_end",
+)  # fmt: skip
 """What the manifest says of the first session; a later one keeps what differs from it."""
 
 

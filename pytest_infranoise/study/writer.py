@@ -161,7 +161,9 @@ class StudyWriter:
         """
         if self._journal is None:
             return
-        self.manifest = finish_manifest(self.manifest, **self.redactor.value(results))
+        self.manifest = finish_manifest(
+            self.manifest, self.directory, **self.redactor.value(results)
+        )
         try:
             self._journal.retry()
             self._write_manifest()

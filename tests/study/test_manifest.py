@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -21,6 +22,7 @@ from pytest_infranoise.model.task import ImageSource, PreparedImage, Task
 from pytest_infranoise.study import Redactor, StudyFacts, capture_manifest
 from pytest_infranoise.study.host import (
     DEPENDENCIES,
+    _file_system,
     capture_git,
     capture_host,
     capture_load,
@@ -193,15 +195,73 @@ class TestHost:
         load = capture_load()
         assert len(load["load_average"]) == 3
         assert 0 < load["memory_available_bytes"] <= capture_host()["memory_bytes"]
+        assert load["swap_free_bytes"] <= capture_host()["swap_bytes"]
+        assert load["disks"] == {}
         assert set(load["pressure"]) == {"cpu", "memory", "io"}
         for name, found in load["pressure"].items():
             assert (found is not None) == Path(f"/proc/pressure/{name}").exists()
             assert found is None or 0 <= found["some_avg10"] <= 100
 
+    def test_the_disks_that_a_study_may_fill(self, tmp_path):
+        ahead = tmp_path / "not" / "there yet"
+        disks = capture_load({"study": ahead, "sandboxes": None, "proc": Path("/proc")})["disks"]
+        usage = shutil.disk_usage(tmp_path)
+        assert disks["study"]["total_bytes"] == usage.total
+        assert 0 <= disks["study"]["free_bytes"] <= usage.total
+        assert disks["sandboxes"] is None
+        assert disks["proc"]["file_system"] == "proc"
+
+    def test_the_file_system_is_that_of_the_innermost_mount(self, monkeypatch):
+        mounts = (
+            "1 0 8:1 / / rw - ext4 /dev/a rw\n"
+            "2 1 8:2 / /data rw shared:1 - xfs /dev/b rw\n"
+            "3 2 8:3 / /data/with\\040blank rw - btrfs /dev/c rw\n"
+        )
+        real = Path.read_text
+        monkeypatch.setattr(
+            Path,
+            "read_text",
+            lambda path, *a: mounts if path.name == "mountinfo" else real(path, *a),
+        )
+        found = [_file_system(Path(name)) for name in ("/x", "/data/x", "/data/with blank/x")]
+        assert found == ["ext4", "xfs", "btrfs"]
+
     def test_software(self):
         software = capture_software()
         assert set(software["dependencies"]) == set(DEPENDENCIES)
         assert software["dependencies"]["pytest"] == pytest.__version__
+
+
+def test_disks_of_study_and_sandboxes_at_both_ends(make_facts, tmp_path):
+    engine = EngineInfo(
+        "local", "linux", "id", 1, "hard limit", CAPACITY, details={"base": str(tmp_path)}
+    )
+    begun = capture_manifest(make_facts(engine=engine, study_folder=tmp_path / "study"))
+    for disks in (
+        begun["load_at_start"]["disks"],
+        finish_manifest(begun, tmp_path)["load_at_end"]["disks"],
+    ):
+        assert set(disks) == {"study", "sandboxes"}
+        assert disks["study"]["free_bytes"] > 0
+        assert disks["sandboxes"]["file_system"] == disks["study"]["file_system"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_here"), [("unix:///run/docker.sock", True), ("tcp://far:2376", False)]
+)
+def test_the_disk_of_an_engine_on_another_machine_is_unknown(endpoint, is_here, make_facts):
+    engine = EngineInfo(
+        "docker",
+        "docker 29",
+        "id",
+        2,
+        "hard limit",
+        CAPACITY,
+        details={"endpoint": endpoint, "storage_folder": "/"},
+    )
+    disks = capture_manifest(make_facts(engine=engine))["load_at_start"]["disks"]
+    assert (disks["sandboxes"] is not None) is is_here
+    assert disks["study"] is None
 
 
 def git(folder, *arguments):

@@ -259,6 +259,7 @@ def engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...])
             "architecture": facts.get("Architecture"),
             "cgroup_driver": facts.get("CgroupDriver"),
             "storage_driver": facts.get("Driver"),
+            "storage_folder": facts.get("DockerRootDir"),
             "runtime": facts.get("DefaultRuntime"),
             "swap_limit": bool(facts.get("SwapLimit")),
             "cpu_limit": bool(facts.get("CpuCfsQuota")),
