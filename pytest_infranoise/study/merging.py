@@ -29,6 +29,7 @@ _OF_A_PART = (
     "local_timezone",
     "command_line",
     "options",
+    "ini",
     "sessions",
     "backend",
     "admission",
@@ -46,6 +47,7 @@ _OF_A_PART = (
 _OF_ALL = (
     "local_timezone",
     "options",
+    "ini",
     "backend",
     "admission",
     "workers",

@@ -48,6 +48,7 @@ def a_manifest(number, of=5, **values):
                     "enforcement": "hard limit"},
         "tasks": [{"name": name, **task} for name in TASKS],
         "host": {"kernel": "6.1", "cpu_count": number},
+        "ini": {"file": "tox.ini", "environment_addopts": [f"-n{number}"]},
         "planned_trials": 2,
         **values,
     }  # fmt: skip
@@ -116,6 +117,7 @@ def test_parts_that_differ_in_where_they_ran_say_so(shards, tmp_path):
     assert manifest["backend"]["engine"] is None
     assert manifest["backend"]["enforcement"] == "hard limit"
     assert manifest["host"] == {"kernel": "6.1", "cpu_count": None}
+    assert manifest["ini"] == {"file": "tox.ini", "environment_addopts": None}
     assert [part["host"]["cpu_count"] for part in manifest["parts"]] == [1, 2, 3, 4, 5]
     assert [task["name"] for task in manifest["tasks"]] == list(TASKS)
 
