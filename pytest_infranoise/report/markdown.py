@@ -6,7 +6,7 @@ What others wrote is escaped, so that a task's name neither formats nor links no
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_infranoise.report.model import Column, one_line
+from pytest_infranoise.report.model import Column, capital, one_line
 from pytest_infranoise.report.page.model import Cell, Page, TaskRow
 from pytest_infranoise.report.tables import Table, counts_words
 
@@ -58,7 +58,7 @@ def _lines(page: Page) -> Iterator[str]:
     yield from _table(page.sets)
     if page.comparisons is not None:
         yield from _table(page.comparisons)
-    yield from ("", *_bullets(page.compared))
+    yield from ["", *_bullets(page.compared)] if page.compared else []
     yield from _folded("Tasks that moved", _bullets(page.moved))
     yield from _tasks(page)
     yield from _folded("Disclosure card", _pairs(page.card))
@@ -93,7 +93,7 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _table(table: Table) -> Iterator[str]:
     if not table.rows:
         return
-    yield from ("", escaped(table.caption), "")
+    yield from ("", capital(escaped(table.caption)), "")
     columns = [Column(escaped(column.heading), column.align) for column in table.columns]
     yield from _grid(columns, ([escaped(cell) for cell in row] for row in table.rows))
 
@@ -116,9 +116,10 @@ def _tasks(page: Page) -> Iterator[str]:
     columns = (Column("task"), *(Column(escaped(name)) for name in content.sets))
     rows = map(_task_cells, content.first)
     hidden = len(content.others) + content.left_out
-    more = [f"and {hidden} more tasks; the HTML report has them"] if hidden else []
-    heading = content.note[:1].upper() + content.note[1:]
-    yield from _folded(heading, [*_grid(columns, rows), *(["", *more] if more else [])])
+    lines = [*_grid(columns, rows)]
+    if hidden:
+        lines += ["", f"and {hidden} more tasks; the HTML report has them"]
+    yield from _folded(capital(content.note), lines)
 
 
 def _task_cells(row: TaskRow) -> list[str]:

@@ -49,6 +49,11 @@ def one_line(text: str, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
+def capital(text: str) -> str:
+    """Return a sentence or heading with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def names_line(names: Sequence[str], limit: int = 8) -> str:
     """Return the first names, and how many more there are."""
     shown = ", ".join(one_line(name, 60) for name in names[:limit])

@@ -90,5 +90,8 @@ def test_properties_leave_out_what_is_unknown():
     assert "infranoise.cause" not in found
 
 
-def test_properties_are_columns_of_the_export():
+def test_properties_are_documented_columns_of_the_export():
     assert set(NAMES) <= set(COLUMNS)
+    page = (Path(__file__).parents[2] / "docs" / "reports.md").read_text("utf-8")
+    documented = page.partition("## JUnit XML")[2]
+    assert [name for name in NAMES if f"`{name}`" not in documented] == []

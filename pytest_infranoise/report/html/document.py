@@ -8,7 +8,6 @@ from xml.etree.ElementTree import Element
 from pytest_infranoise.report.html.charts import lift_figure, rate_figure
 from pytest_infranoise.report.html.elements import (
     Child,
-    capital,
     document_text,
     name_of,
     preformatted,
@@ -17,6 +16,7 @@ from pytest_infranoise.report.html.elements import (
 from pytest_infranoise.report.html.svg import Labels
 from pytest_infranoise.report.html.tables import fact_list, table, task_table
 from pytest_infranoise.report.html.time import drift_figure, lanes
+from pytest_infranoise.report.model import capital
 from pytest_infranoise.report.page.model import LiftChart, Page, TrialNote, legend
 from pytest_infranoise.report.tables import SHOWN_OUTCOMES, outcome_word
 

@@ -51,11 +51,6 @@ def add(element: Element, children: Iterable[Child]) -> Element:
     return element
 
 
-def capital(text: str) -> str:
-    """Return a sentence or heading with a capital at its beginning."""
-    return text[:1].upper() + text[1:]
-
-
 def preformatted(text: str) -> Element:
     """Return text of several lines as it stands; control characters show as pictures of them."""
     element = Element("pre", {"tabindex": "0"})

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from pytest_infranoise.report.html.elements import capital, name_of, tag
-from pytest_infranoise.report.model import Align
+from pytest_infranoise.report.html.elements import name_of, tag
+from pytest_infranoise.report.model import Align, capital
 from pytest_infranoise.report.page.model import Cell, Facts, Peak, TaskRow
 from pytest_infranoise.report.tables import Table, outcome_word
 

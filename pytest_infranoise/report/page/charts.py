@@ -19,7 +19,10 @@ def success_chart(analysis: Analysis, sets: Sequence[ParameterSet]) -> RateChart
 
 def infra_error_chart(analysis: Analysis, sets: Sequence[ParameterSet]) -> RateChart | None:
     """Return infra errors (oom and infra together) over the sets; None where none has a rate."""
-    return _rate_chart(analysis, sets, "Infra error rate", lambda item: item.infra_error)
+    title = "Infra error rate"
+    if not analysis.settings.records_kills:
+        title += ", kills unknown"
+    return _rate_chart(analysis, sets, title, lambda item: item.infra_error)
 
 
 def _rate_chart(
