@@ -16,7 +16,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Workers of xdist get the controller's command line, so they come to the same answer.
     """
     sources = pytest.Config.ArgsSource
-    if config.args_source is sources.TESTPATHS and _sweeps(config.option):
+    has_own = config.option.infra_swebench is not None
+    if config.args_source is sources.TESTPATHS and _sweeps(config.option) and not has_own:
         config.args = [str(config.rootpath / "example_tasks")]
         config.args_source = sources.ARGS  # else the header would go on naming testpaths
 

@@ -14,7 +14,7 @@ from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialRecord, trial_id
-from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests
+from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests, task_file_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.trial import run_trial
 
@@ -55,7 +55,9 @@ class TaskCollection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Keep task folders, whatever they are called (`build` is a name like any other)."""
-        if collection_path.name == TASK_FILE or (collection_path / TASK_FILE).is_file():
+        if collection_path.name == TASK_FILE or task_file_of(collection_path) is not None:
+            return False
+        if task_file_of(collection_path.parent) == collection_path:
             return False
         own = self._runtime.task_files
         if own and (collection_path in own or own.get(collection_path.parent) == collection_path):
@@ -67,7 +69,7 @@ class TaskCollection:
         self, path: Path, parent: pytest.Collector
     ) -> "TaskDirectory | None":
         """Make a folder with a task.toml, or one that the suite has claimed, a task."""
-        if path not in self._runtime.task_files and not (path / TASK_FILE).is_file():
+        if path not in self._runtime.task_files and task_file_of(path) is None:
             return None
         manager = parent.config.pluginmanager
         block_conftests(manager, path, manager._getconftestmodules(path.parent))
@@ -79,8 +81,20 @@ class TaskDirectory(pytest.Directory):
     """A task's folder; hides everything in it but the file that describes the task."""
 
     def collect(self) -> Iterator["TaskFile"]:
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> "pytest.Collector | None":
+        """Make the data set of `--infra-swebench` a collection of tasks."""
+        files = self._runtime.settings.swebench
+        if files is None or file_path != files.instances:
+            return None
+        from pytest_infranoise.plugin.instances import InstancesFile
+
+        collector: pytest.Collector = InstancesFile.from_parent(parent, path=file_path)
+        return collector
+
         """Yield the task's one file."""
-        own = get_runtime(self.config).task_files.get(self.path)
+        own = get_runtime(self.config).task_files.get(self.path) or task_file_of(self.path)
         yield TaskFile.from_parent(self, path=own or self.path / TASK_FILE)
 
 
@@ -90,16 +104,7 @@ class TaskFile(pytest.File):
     def collect(self) -> Iterator["TrialItem"]:
         """Yield the task's trials; the order in which they run is made after collection."""
         runtime = get_runtime(self.config)
-        task = self._task(runtime)
-        for sample in range(1, runtime.settings.samples + 1):
-            for parameter_set in runtime.settings.sets:
-                yield TrialItem.from_parent(
-                    self,
-                    name=trial_id(parameter_set.id, sample),
-                    task=task,
-                    parameter_set=parameter_set.id,
-                    sample=sample,
-                )
+        yield from trials_of(self, self._task(runtime), runtime)
 
     def _task(self, runtime: Runtime) -> Task:
         folder = self.path.parent
@@ -116,6 +121,19 @@ class TrialItem(pytest.Item):
 
     def __init__(self, *, task: Task, parameter_set: str, sample: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+def trials_of(parent: pytest.Collector, task: Task, runtime: Runtime) -> Iterator["TrialItem"]:
+    """Yield a task's trials: one per parameter set and sample."""
+    for sample in range(1, runtime.settings.samples + 1):
+        for parameter_set in runtime.settings.sets:
+            yield TrialItem.from_parent(
+                parent,
+                name=trial_id(parameter_set.id, sample),
+                task=task,
+                parameter_set=parameter_set.id,
+                sample=sample,
+            )
+
+
         self.task = task
         self.parameter_set = parameter_set
         self.sample = sample

@@ -96,6 +96,25 @@ OPTIONS = (
         metavar="AGENT",
     ),
     OptionSpec(
+        "swebench",
+        "run the instances of a SWE-bench data set (.json, .jsonl or .parquet); the agent works in "
+        "/testbed, and its git diff is verified; needs pytest-infranoise[swebench]",
+        metavar="FILE",
+        is_sweep=True,
+    ),
+    OptionSpec(
+        "predictions",
+        "with --infra-swebench: the agent applies the patches of this file (.json or .jsonl); "
+        "gold for the data set's own patches, which are what runs without any agent",
+        metavar="FILE",
+    ),
+    OptionSpec(
+        "swebench-image",
+        "with --infra-swebench: where images are, as local/{instance_id}:latest (the id in lower "
+        "case) or with {docker_id} (default: as the data set says, or as published)",
+        metavar="TEMPLATE",
+    ),
+    OptionSpec(
         "agent-files",
         "put a host file or folder into the sandbox for the agent; repeatable",
         metavar="HOST:SANDBOX",
@@ -215,7 +234,11 @@ OPTIONS = (
     OptionSpec("default-memory", "memory of tasks and markers that declare none", metavar="SIZE"),
     OptionSpec("default-cpus", "cores of tasks and markers that declare none", metavar="CORES"),
     OptionSpec("default-image", "image of markers that name none", metavar="IMAGE"),
-    OptionSpec("default-timeout", "seconds for markers that name no timeout", metavar="SECONDS"),
+    OptionSpec(
+        "default-timeout",
+        "seconds for markers that name no timeout, and for the agent on SWE-bench instances",
+        metavar="SECONDS",
+    ),
 )
 
 

@@ -307,7 +307,9 @@ def trial_of(runtime: Runtime, nodeid: str) -> tuple[str, str, int] | None:
             continue
         sample = int(match["sample"])
         if not bracket:
-            task = runtime.task_names.get((runtime.config.rootpath / place).parent)
+            file, inside_file, instance = place.partition("::")
+            path = runtime.config.rootpath / file
+            task = runtime.task_names.get(path / instance if inside_file else path.parent)
             return None if task is None else (task, parameter_set, sample)
         others = ((match["before"] or "") + (match["after"] or "")[1:]).strip("-")
         return (f"{place}::{test}" + (f"[{others}]" if others else ""), parameter_set, sample)

@@ -32,6 +32,10 @@ def register(config: pytest.Config) -> None:
             config.option.maxschedchunk = 1  # larger chunks would tear the blocks apart
         from pytest_infranoise.plugin.items import TaskCollection
 
+        if option_value(config, "swebench"):
+            from pytest_infranoise.plugin.instances import add_data_set
+
+            add_data_set(config)
         config.pluginmanager.register(TaskCollection(config), "infranoise-tasks")
     if not _is_controller(config):
         config.pluginmanager.register(TrialRunner(config, is_worker), "infranoise-runner")

@@ -1,6 +1,7 @@
 """The options of a run, read and checked."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,19 @@ if TYPE_CHECKING:
     from pytest_infranoise.analysis.gate_grammar import Gate
 
 
+GOLD = "gold"
+"""How `--infra-predictions` names the data set's own patches: what the oracle applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwebenchFiles:
+    """A SWE-bench data set, the predictions to verify (None for none) and where its images are."""
+
+    instances: Path
+    predictions: Path | None = None
+    image: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The options, parsed. Sizes are bytes, None is "not given".
@@ -47,6 +61,7 @@ class Settings:
     seed: int | None
     backend: str
     agent: str
+    swebench: SwebenchFiles | None
     agent_files: tuple[str, ...]
     agent_env: tuple[str, ...]
     leftovers: Leftovers
@@ -95,6 +110,7 @@ def read_settings(config: pytest.Config) -> Settings:
         seed=given("seed", _integer),
         backend=_choice(config, "backend"),
         agent=_agent(config),
+        swebench=_swebench(config),
         agent_files=tuple(option_value(config, "agent-files")),
         agent_env=tuple(option_value(config, "agent-env")),
         leftovers=_choice(config, "leftovers"),
@@ -213,9 +229,40 @@ def _reward(text: str, *, where: str) -> float:
 def _agent(config: pytest.Config) -> str:
     """Return the agent that was named, else the conftest's own: whoever wrote it wants it used."""
     named: str | None = option_value(config, "agent")
+    if option_value(config, "predictions") is not None:
+        if named is not None:
+            raise UsageError(
+                f"{_place(config, 'agent')} cannot be combined with "
+                f"{_place(config, 'predictions')}: these are an agent's finished work; drop one"
+            )
+        return "oracle"
     if named is not None:
         return named
     return HOOK_AGENT if config.hook.pytest_infra_run_agent.get_hookimpls() else "oracle"
+
+
+def absolute_path(config: pytest.Config, name: str) -> Path:
+    """Return a path given by the user as pytest's collection writes it, symlinks kept."""
+    return Path(os.path.abspath(config.invocation_params.dir / name))  # noqa: PTH100
+
+
+def _swebench(config: pytest.Config) -> SwebenchFiles | None:
+    """Return the data set and predictions; every mistake about which files is said here."""
+    instances = option_value(config, "swebench")
+    if instances is None:
+        for name in ("predictions", "swebench-image"):
+            if option_value(config, name) is not None:
+                raise UsageError(
+                    f"{_place(config, name)}: this goes with --infra-swebench, which names the "
+                    "data set"
+                )
+        return None
+    predictions = option_value(config, "predictions")
+    return SwebenchFiles(
+        absolute_path(config, instances),
+        None if predictions in (None, GOLD) else absolute_path(config, predictions),
+        option_value(config, "swebench-image"),
+    )
 
 
 def _positive_integer(text: str, *, where: str) -> int:

@@ -19,7 +19,7 @@ from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.resources import ResourceDefaults
 from pytest_infranoise.tasks.rows import read_rows
 from pytest_infranoise.tasks.swebench_package import SwebenchGrader, swebench_package
-from pytest_infranoise.tasks.swebench_scripts import TESTBED, apply_script, test_files
+from pytest_infranoise.tasks.swebench_scripts import TESTBED, apply_script, verification_files
 from pytest_infranoise.tasks.undeclared import undeclared_spec
 
 TEST_SECONDS = 1800.0
@@ -86,7 +86,7 @@ def read_instances(
             workdir=TESTBED,
             notes=(*notes, f"graded by swebench {package.version}"),
             solution_files=patch_files(row["patch"]),
-            test_files=test_files(
+            test_files=verification_files(
                 test_spec.eval_script, row["base_commit"], package.constants.APPLY_PATCH_FAIL
             ),
             grader=SwebenchGrader(test_spec),

@@ -55,7 +55,7 @@ def apply_script(commands: Sequence[str]) -> str:
     return _APPLY.format(refused=REFUSED, applied=APPLIED, testbed=TESTBED, ways=ways)
 
 
-def test_files(eval_script: str, base_commit: str, marker: str) -> dict[str, str]:
+def verification_files(eval_script: str, base_commit: str, marker: str) -> dict[str, str]:
     """Return the texts that verification puts into `/tests`, by file name.
 
     `marker` is the line that says in the log that a patch did not apply.
