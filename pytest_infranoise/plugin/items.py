@@ -77,10 +77,6 @@ class TaskCollection:
         return directory
 
 
-class TaskDirectory(pytest.Directory):
-    """A task's folder; hides everything in it but the file that describes the task."""
-
-    def collect(self) -> Iterator["TaskFile"]:
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> "pytest.Collector | None":
@@ -93,6 +89,11 @@ class TaskDirectory(pytest.Directory):
         collector: pytest.Collector = InstancesFile.from_parent(parent, path=file_path)
         return collector
 
+
+class TaskDirectory(pytest.Directory):
+    """A task's folder; hides everything in it but the file that describes the task."""
+
+    def collect(self) -> Iterator["TaskFile"]:
         """Yield the task's one file."""
         own = get_runtime(self.config).task_files.get(self.path) or task_file_of(self.path)
         yield TaskFile.from_parent(self, path=own or self.path / TASK_FILE)
@@ -116,11 +117,6 @@ class TaskFile(pytest.File):
         return runtime.read_task(folder, name)
 
 
-class TrialItem(pytest.Item):
-    """One trial of a benchmark task."""
-
-    def __init__(self, *, task: Task, parameter_set: str, sample: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
 def trials_of(parent: pytest.Collector, task: Task, runtime: Runtime) -> Iterator["TrialItem"]:
     """Yield a task's trials: one per parameter set and sample."""
     for sample in range(1, runtime.settings.samples + 1):
@@ -134,6 +130,11 @@ def trials_of(parent: pytest.Collector, task: Task, runtime: Runtime) -> Iterato
             )
 
 
+class TrialItem(pytest.Item):
+    """One trial of a benchmark task."""
+
+    def __init__(self, *, task: Task, parameter_set: str, sample: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.task = task
         self.parameter_set = parameter_set
         self.sample = sample
