@@ -108,7 +108,7 @@ def run(arguments: Namespace) -> int:
     view = view_study(study, baseline=arguments.baseline, **choices)
     gates = _judge(view, arguments.gate)
     if files:
-        for written in write_files(Report(view, study.records), files):
+        for written in write_files(Report(view, study.records, gates), files):
             print_lines([Line(f"report: {written}")])
     elif arguments.format == "json":
         judged = {"gates": gates_json(gates)} if gates else {}

@@ -1,7 +1,7 @@
 """The files that a session writes at its end, and the job summary of GitHub Actions."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from pytest_infranoise.plugin.recorder import StudyRecorder
 from pytest_infranoise.report.model import Line
 
 if TYPE_CHECKING:
+    from pytest_infranoise.analysis.gates import GateResult
     from pytest_infranoise.report.files import Report
     from pytest_infranoise.report.view import StudyView
 
@@ -18,14 +19,16 @@ STEP_SUMMARY_BYTES = 1024 * 1024
 """GitHub drops the whole summary of a step that is larger."""
 
 
-def report_lines(recorder: StudyRecorder, view: "StudyView") -> Iterator[Line]:
+def report_lines(
+    recorder: StudyRecorder, view: "StudyView", gates: Sequence["GateResult"] = ()
+) -> Iterator[Line]:
     """Write what was asked for, and yield a line for each; what cannot be written is a warning."""
     files, summary = recorder.runtime.settings.reports, os.environ.get(STEP_SUMMARY)
     if not files and not summary:
         return
     from pytest_infranoise.report.files import Report, write_files
 
-    report = Report(view, lambda: recorder.all_records, tuple(recorder.problems))
+    report = Report(view, lambda: recorder.all_records, gates, tuple(recorder.problems))
     for file in files:
         try:
             for written in write_files(report, [file]):

@@ -106,7 +106,7 @@ def print_summary(
     terminal.section("infrastructure noise")
     verbosity = config.option.verbose
     try:
-        lines = _summary(recorder, verbosity)
+        lines = _summary(recorder, verbosity, gates)
     except Exception as error:  # noqa: BLE001 - the records are safe; say so instead of raising
         lines = [
             Line(f"the summary failed: {type(error).__name__}: {error}", "bad"),
@@ -162,7 +162,9 @@ def session_view(recorder: StudyRecorder) -> "StudyView":
     )
 
 
-def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
+def _summary(
+    recorder: StudyRecorder, verbosity: int, gates: Sequence["GateResult"]
+) -> Sequence[Line]:
     from pytest_infranoise.plugin.reports import report_lines
     from pytest_infranoise.report.terminal import summary_lines, trial_lines
 
@@ -170,7 +172,7 @@ def _summary(recorder: StudyRecorder, verbosity: int) -> Sequence[Line]:
     lines: list[Line] = []
     if verbosity >= 0:
         lines += trial_lines(recorder.records, None if verbosity > 0 else TRIAL_LINES)
-    return [*lines, *summary_lines(view, verbosity=verbosity), *report_lines(recorder, view)]
+    return [*lines, *summary_lines(view, verbosity=verbosity), *report_lines(recorder, view, gates)]
 
 
 def _print_problems(terminal: Any, problems: Sequence[str]) -> None:

@@ -8,8 +8,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from pytest_infranoise.analysis.gates import GateResult
 from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.report.export import rows, write_csv, write_json_rows
+from pytest_infranoise.report.gates import gates_json
 from pytest_infranoise.report.page import Page, make_page
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.study.files import replace_text
@@ -19,16 +21,20 @@ KINDS = (".html", ".md", ".json", ".csv")
 
 @dataclass(frozen=True)
 class Report:
-    """A study to write: its view, its records (read again for each file), and what went wrong."""
+    """A study to write: its view, its records (read again for each file), and what was judged.
+
+    `problems` are what went wrong while the study ran.
+    """
 
     view: StudyView
     records: Callable[[], Iterable[Mapping[str, Any]]]
+    gates: Sequence[GateResult] = ()
     problems: Sequence[str] = ()
 
     @cached_property
     def page(self) -> Page:
         """What HTML and Markdown say."""
-        return make_page(self.view, self.records(), problems=self.problems)
+        return make_page(self.view, self.records(), gates=self.gates, problems=self.problems)
 
 
 def check_files(paths: Iterable[Path], *, where: str) -> None:
@@ -98,8 +104,12 @@ def _write_csv(report: Report, target: TextIO) -> None:
 
 
 def _write_json(report: Report, target: TextIO) -> None:
-    """Write the analysis, as `infranoise report --format json` prints it, and every trial."""
-    head = {"study": report.view.manifest.get("study"), "analysis": report.view.analysis.to_json()}
+    """Write the analysis, as `infranoise report --format json` prints it, gates and trials."""
+    head: dict[str, Any] = {
+        "study": report.view.manifest.get("study"),
+        "analysis": report.view.analysis.to_json(),
+        "gates": gates_json(report.gates),
+    }
     target.write(json.dumps(head, indent=2, allow_nan=False).removesuffix("\n}"))
     target.write(',\n  "trials": ')
     write_json_rows(rows(report.records(), report.view.manifest), target)

@@ -55,6 +55,7 @@ def _lines(page: Page) -> Iterator[str]:
         yield from (f"> {escaped(line)}  " for line in page.warnings)
     yield ""
     yield from _bullets(page.verdict)
+    yield from _bullets(page.gates)
     yield from _table(page.sets)
     if page.comparisons is not None:
         yield from _table(page.comparisons)

@@ -29,6 +29,7 @@ def test_every_kind_is_written_and_nothing_else(tmp_path):
 def test_json_is_the_analysis_with_every_trial(tmp_path):
     [file] = write_files(a_report(), [tmp_path / "report.JSON"])
     values = json.loads(file.read_text("utf-8"))
+    assert values["gates"] == []
     assert values["study"] == "2026-12-01T10-22-31Z-5f3a"
     assert values["analysis"] == json.loads(json.dumps(a_view().analysis.to_json()))
     assert [row["outcome"] for row in values["trials"]].count("oom") == 4

@@ -192,3 +192,11 @@ def test_a_manifest_is_whole_json_and_ascii_until_it_is_too_long():
     long = manifest_text(a_manifest([f"task-{number:06}" for number in range(30_000)]))
     assert len(long) < MANIFEST_CHARACTERS + 100
     assert long.endswith("... (cut; the study's manifest.json has the rest)")
+
+
+def test_gates_are_said_as_the_terminal_says_them():
+    page = a_page(gates=["no-oom@1x", "infra_error_rate<=2%@3x"])
+    [failed, other] = page.gates
+    assert failed.startswith("gate failed: no-oom@1x: ")
+    assert other.startswith("gate ")
+    assert a_page().gates == ()

@@ -158,6 +158,23 @@ def test_outcomes_are_told_in_words_beside_their_colour():
     assert "4 oom peak 48 MiB of 64 MiB, 4 kills" in cells
 
 
+def test_gates_stand_below_the_verdict():
+    tree = parsed(to_html(a_page(gates=["no-oom@1x"])))
+    assert [item.get("id") for item in tree.iter("section")][:3] == ["verdict", "gates", "rates"]
+    [line] = [item for item in tree.iter("bdi") if all_text(item).startswith("gate failed: no-oom")]
+    assert line is not None
+
+
+def test_a_name_that_is_written_from_right_to_left_turns_nothing_around():
+    name = "\u05e9\u05dc\u05d5\u05dd"
+    page = a_page([a_record(name, "1x", 1, "oom")], a_manifest([name]))
+    [heading] = [
+        item for item in parsed(to_html(page)).iter("summary") if item.find("bdi") is not None
+    ]
+    assert all_text(heading.find("bdi")) == name
+    assert all_text(heading).startswith(f"OOM {name} 1x-s1 ended_phase")
+
+
 def test_hostile_names_and_outputs_stay_text():
     tree = tree_of("hostile")
     shown = [all_text(item) for item in tree.iter("bdi")]

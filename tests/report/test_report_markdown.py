@@ -23,7 +23,7 @@ def shown(tree):
 
 
 def test_the_verdict_stands_first_and_tables_are_tables():
-    page = a_page()
+    page = a_page(gates=["no-oom@1x", "lift(3x)~0+-3pp"])
     tree = rendered(to_markdown(page))
     assert all_text(next(tree.iter("strong"))) == page.headline
     first, second, tasks = tree.iter("table")
@@ -31,7 +31,7 @@ def test_the_verdict_stands_first_and_tables_are_tables():
     assert [all_text(cell) for cell in second.find("tbody/tr")] == list(page.comparisons.rows[0])
     assert all_text(tasks.find("tbody/tr")[1]) == "4 passed; peak 48 MiB of 64 MiB"
     lines = [shown(item) for item in tree.iter("li")]
-    for line in (*page.verdict, *page.compared, *page.moved):
+    for line in (*page.gates, *page.verdict, *page.compared, *page.moved):
         assert line in lines
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import html5lib
 
+from pytest_infranoise.analysis.gate_grammar import parse_gate
+from pytest_infranoise.report.gates import judge_view
 from pytest_infranoise.report.page import Page, make_page
 from pytest_infranoise.report.view import StudyView, view_records
 
@@ -86,9 +88,11 @@ def a_view(records: Any = None, manifest: Any = None, **options: Any) -> StudyVi
     )
 
 
-def a_page(records: Any = None, manifest: Any = None, **options: Any) -> Page:
+def a_page(records: Any = None, manifest: Any = None, gates: Any = (), **options: Any) -> Page:
     given = some_records() if records is None else records
-    return make_page(a_view(given, manifest, **options), given)
+    view = a_view(given, manifest, **options)
+    judged = judge_view(view, [parse_gate(text, where="--gate") for text in gates])
+    return make_page(view, given, gates=judged)
 
 
 def parsed(text: str) -> Any:

@@ -88,6 +88,7 @@ def _section(part: Section) -> Element:
 def _sections(page: Page, labels: Labels) -> Iterator[Section]:
     yield Section("warnings", "Warnings", _list(page.warnings))
     yield Section("verdict", "Verdict", _list(page.verdict))
+    yield Section("gates", "Gates", _list(page.gates))
     yield Section("rates", "Success and infra errors", _rates(page, labels))
     yield Section("lift", "Lift against the margin", _lift(page, labels))
     yield Section("tasks", "Tasks", _tasks(page))
@@ -211,11 +212,17 @@ def _trial(note: TrialNote) -> Element:
     nothing = None if outputs else tag("p", "no output was kept", class_="note")
     return tag(
         "details",
-        tag("summary", tag("bdi", note.heading)),
+        tag("summary", *_heading(note)),
         tag("p", note.facts, class_="note"),
         *outputs,
         nothing,
     )
+
+
+def _heading(note: TrialNote) -> list[Child]:
+    """Return a trial's line with its task's name kept apart from what stands around it."""
+    before, name, after = note.heading.partition(note.task)
+    return [before, tag("bdi", name), after] if name else [tag("bdi", note.heading)]
 
 
 def _setup(page: Page) -> list[Element]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.model.outcome import Outcome
+from pytest_infranoise.report.model import one_line
 from pytest_infranoise.report.page.model import TrialNote
 from pytest_infranoise.report.terminal import trial_lines
 
@@ -68,7 +69,8 @@ def _largest(known: int | None, value: Any) -> int | None:
 
 def _note(record: Mapping[str, Any]) -> TrialNote:
     [line] = trial_lines([record], None)
-    return TrialNote(line.text, _facts(record), tuple(_outputs(record)))
+    name = one_line(record["task"], 60)
+    return TrialNote(line.text, name, _facts(record), tuple(_outputs(record)))
 
 
 def _facts(record: Mapping[str, Any]) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 from pytest_infranoise import __version__
 from pytest_infranoise.analysis import Analysis, RecommendationStatus
 from pytest_infranoise.analysis.figures import plural
+from pytest_infranoise.analysis.gates import GateResult
 from pytest_infranoise.analysis.words import FIT_ONLY, recommendation_lines, verdict_lines
 from pytest_infranoise.analysis.words_contrasts import comparison_lines, movement_lines
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
 from pytest_infranoise.report.card import card_text
+from pytest_infranoise.report.gates import gate_lines
 from pytest_infranoise.report.page.about import facts, manifest_text
 from pytest_infranoise.report.page.charts import infra_error_chart, lift_chart, success_chart
 from pytest_infranoise.report.page.gather import gather
@@ -26,6 +28,7 @@ def make_page(
     view: StudyView,
     records: Iterable[Mapping[str, Any]],
     *,
+    gates: Sequence[GateResult] = (),
     problems: Sequence[str] = (),
     made_at: datetime | None = None,
 ) -> Page:
@@ -34,6 +37,7 @@ def make_page(
     Args:
         view: The study, analysed.
         records: Its records, for what the figures do not hold: peaks and the output of trials.
+        gates: What had to hold, judged.
         problems: What went wrong while it was written.
         made_at: The time to name as the report's own; None is now.
 
@@ -51,6 +55,7 @@ def make_page(
         headline=top,
         what_ran=ran,
         verdict=tuple(line for line in said if line not in {top, *compared, *moved}),
+        gates=tuple(line.text for line in gate_lines(gates)),
         compared=compared,
         moved=moved,
         warnings=(*warned, *_counted_out(view), *_left_out(view.manifest), *problems),

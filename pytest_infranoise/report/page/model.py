@@ -140,9 +140,13 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class TrialNote:
-    """A trial that a kill, a deadline or the infrastructure ended, with the end of its output."""
+    """A trial that a kill, a deadline or the infrastructure ended, with the end of its output.
+
+    `task` is its task's name as the heading shows it.
+    """
 
     heading: str
+    task: str
     facts: str
     outputs: tuple[tuple[str, str], ...]
 
@@ -151,15 +155,16 @@ class TrialNote:
 class Page:
     """A whole report.
 
-    `verdict` is what the whole study shows, `compared` what each set shows against the baseline,
-    `moved` which tasks moved. `trials_left_out` is how many trials that were not simply passed or
-    failed are not shown.
+    `verdict` is what the whole study shows, `gates` what became of each, `compared` what each set
+    shows against the baseline, `moved` which tasks moved. `trials_left_out` is how many trials that
+    were not simply passed or failed are not shown.
     """
 
     study: str
     headline: str
     what_ran: tuple[str, ...]
     verdict: tuple[str, ...]
+    gates: tuple[str, ...]
     compared: tuple[str, ...]
     moved: tuple[str, ...]
     warnings: tuple[str, ...]
