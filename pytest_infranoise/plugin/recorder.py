@@ -45,7 +45,8 @@ class StudyRecorder:
     `planned` is how many trials were selected. `records` are plain dicts in order of arrival;
     `earlier` are those of the sessions before, in a study that goes on.
     `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
-    could not be written into the study.
+    could not be written into the study, `left_out` the trials that their own tests skip, which are
+    none of those planned.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -57,6 +58,7 @@ class StudyRecorder:
         self.other_failures = 0
         self.problems: list[str] = []
         self.lost = 0
+        self.left_out = 0
         self._journal_failed = False
         self._is_finished = False
         self._pending: dict[str, dict[str, Any]] = {}
@@ -138,10 +140,19 @@ class StudyRecorder:
         record = getattr(report, ATTRIBUTE, None)
         if record is not None:
             self._pending[report.nodeid] = record
+        self.left_out += record is None and self._is_left_out(report)
         if report.failed and (record is None or hasattr(report, ERROR_ATTRIBUTE)):
             self.other_failures += 1
         if when == "teardown":
             self._write_pending(report.nodeid)
+
+    def _is_left_out(self, report: pytest.TestReport) -> bool:
+        """Whether a trial's own test says that it is not to run, as opposed to this session."""
+        if not report.skipped or self.runtime.flags.should_stop():
+            return False
+        if any(hasattr(report, name) for name in (UNNEEDED_ATTRIBUTE,)):
+            return False
+        return trial_of(self.runtime, report.nodeid) is not None
 
     def flush(self) -> None:
         """Write the records whose teardown was never reported."""
@@ -155,6 +166,8 @@ class StudyRecorder:
             return
         self._is_finished = True
         if self.all_records or self.runtime.settings.shard is not None:
+            if self.planned is not None and self.left_out:
+                self._note(planned_trials=self.planned - self.left_out)
             self._attempt(self._writer.finish)
             self._rescue(self._writer)
         else:
