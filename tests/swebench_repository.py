@@ -16,6 +16,8 @@ HUNGRY_TESTS = NEW_TESTS + "\n\ndef test_table():\n    assert len(bytearray({mib
 """One more test, which needs memory."""
 
 _SETUP = Path(__file__).parent / "terminal_bench_style/git-merge-conflict/environment/Dockerfile"
+COMMON_LAYERS = _SETUP.read_text().partition("WORKDIR")[0]
+"""The first layers of the tests' other images, with git and pytest: they are built once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class Repository:
 
     def context(self, folder: Path) -> Path:
         """Return a folder from which the instance's image is built: git, pytest, /testbed."""
-        # The same first layers as the benchmark tasks of the tests have: they are built once.
-        common = _SETUP.read_text().partition("WORKDIR")[0]
         shutil.copytree(self.path, folder / "repository")
-        (folder / "Dockerfile").write_text(f"{common}COPY repository /testbed\nWORKDIR /testbed\n")
+        (folder / "Dockerfile").write_text(
+            f"{COMMON_LAYERS}COPY repository /testbed\nWORKDIR /testbed\n"
+        )
         return folder
 
     def row(self, image: str | None, *, tests: str = NEW_TESTS, **changes: Any) -> dict[str, Any]:

@@ -1,0 +1,88 @@
+"""A task folder of Terminal-Bench 1 as its authors write it, run in a container."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench import Bench
+from sandboxes import PYTHON
+from swebench_repository import COMMON_LAYERS
+
+COMPOSE = """# You usually don't need to modify anything in this file.
+services:
+  client:
+    build:
+      dockerfile: Dockerfile
+    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
+    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
+    command: [ "sh", "-c", "sleep infinity" ]
+    environment:
+      - TEST_DIR=${T_BENCH_TEST_DIR}
+    volumes:
+      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
+      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
+"""
+TESTS = """import os
+from pathlib import Path
+
+
+def test_greeting():
+    assert Path("/app/greeting.txt").read_text() == "Hello\\n"
+
+
+def test_the_tests_stand_where_the_format_says():
+    assert __file__ == os.environ["TEST_DIR"] + "/test_outputs.py" == "/tests/test_outputs.py"
+"""
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester, docker_image: Callable[[str], str]) -> Bench:
+    docker_image(PYTHON)
+    return Bench(pytester, "docker")
+
+
+def task(bench: Bench, name: str, *, run_tests: str = "python3 -m pytest $TEST_DIR -rA") -> Path:
+    directory = bench.path / "bench" / name
+    (directory / "tests").mkdir(parents=True)
+    (directory / "task.yaml").write_text("instruction: Write a greeting.\nparser_name: pytest\n")
+    (directory / "docker-compose.yaml").write_text(COMPOSE)
+    (directory / "Dockerfile").write_text(COMMON_LAYERS + "WORKDIR /app\nCOPY note.txt ./\n")
+    (directory / "note.txt").write_text("Hello\n")
+    (directory / "run-tests.sh").write_text(f"#!/bin/bash\n{run_tests}\n")
+    (directory / "tests/test_outputs.py").write_text(TESTS)
+    return directory
+
+
+def test_oracle_agent_and_broken_tests(bench: Bench) -> None:
+    (task(bench, "by-script") / "solution.sh").write_text(
+        "[[ -e note.txt ]] && cp note.txt greeting.txt"
+    )
+    commands = "- command: cd /app\n- command: mv note.txt greeting.txt\n  block: true\n"
+    (task(bench, "by-commands") / "solution.yaml").write_text(commands)
+    (task(bench, "wrong") / "solution.sh").write_text("echo Bye >greeting.txt\n")
+    offline = task(bench, "offline", run_tests="uv run pytest $TEST_DIR/test_outputs.py -rA")
+    (offline / "solution.sh").write_text("true\n")
+    bench.run("--infra-samples=1", "-n2", "--infra-default-memory=64M")
+    records = {record["task"]: record for record in bench.records()}
+    assert {name: (item["outcome"], item["cause"]) for name, item in records.items()} == {
+        "by-script": ("passed", None),
+        "by-commands": ("passed", None),
+        "wrong": ("failed", None),
+        "offline": ("infra_error", "verifier_bootstrap"),
+    }
+    detail = records["wrong"]["detail"]
+    assert detail == "1 of 2 tests did not pass, first ../tests/test_outputs.py::test_greeting"
+    assert "uv: command not found" in records["offline"]["detail"]
+    assert records["wrong"]["memory_limit_bytes"] == 64 * 1024**2
+    manifest = json.loads((bench.studies()[-1] / "manifest.json").read_text())
+    assert all("infra_default_memory" in item["notes"][0] for item in manifest["tasks"])
+
+
+def test_the_default_for_memory_must_be_named(bench: Bench) -> None:
+    task(bench, "greeting")
+    result = bench.run("--infra-samples=1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: bench/greeting/task.yaml: *ini option infra_default_memory"]
+    )
