@@ -251,7 +251,8 @@ def add_options(parser: "pytest.Parser") -> None:
     """Register every option and its ini twin."""
     group = parser.getgroup("infranoise", "infrastructure noise")
     for spec in OPTIONS:
-        kwargs: dict[str, Any] = {"dest": spec.dest, "help": spec.help, "default": None}
+        text = spec.help.replace("%", "%%")  # argparse fills in values
+        kwargs: dict[str, Any] = {"dest": spec.dest, "help": text, "default": None}
         if spec.is_flag:
             kwargs["action"] = "store_true"
         elif spec.is_list:
