@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_infranoise.agents.base import AgentStep
+from pytest_infranoise.agents.base import IN_SANDBOX, AgentStep
 from pytest_infranoise.agents.files import put_folder
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
@@ -89,8 +89,12 @@ class CommandAgent:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The command and the sandbox paths of its files."""
-        return {"command": self.command, "files": [target for _, target in self.files]}
+        """The command, the sandbox paths of its files, and that it runs within the limits."""
+        return {
+            "command": self.command,
+            "files": [target for _, target in self.files],
+            "location": IN_SANDBOX,
+        }
 
     def check(self, task: Task) -> None:
         """A command can be tried on every task."""
@@ -153,5 +157,8 @@ def make_agent(text: str, files: Sequence[str] = ()) -> OracleAgent | NopAgent |
             raise UsageError(f"--infra-agent-files: the {text} agent takes no files")
         return OracleAgent() if text == "oracle" else NopAgent()
     if not text:
-        raise UsageError("--infra-agent: write oracle, nop or a command line")
+        raise UsageError(
+            "--infra-agent: write oracle, nop, a command line, or module:function for a function "
+            "on this host"
+        )
     return CommandAgent(text, pairs)

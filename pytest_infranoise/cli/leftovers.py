@@ -121,7 +121,7 @@ def flag_folders(is_busy: bool, directory: Path | None = None) -> list[Found]:
 
 def _remover(folder: Path) -> Callable[[], None]:
     def remove() -> None:
-        for name in ("stop", "abort"):
+        for name in ("stop", "abort", "spent", "decided.new", "decided"):
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
 

@@ -82,6 +82,35 @@ class CollectCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class HelperService:
+    """A container beside the one that the agent works in; no parameter set scales its limits.
+
+    `cpu_*` None is no quota and no reservation.
+    """
+
+    name: str
+    memory_limit_bytes: int
+    memory_guarantee_bytes: int
+    cpu_limit_cores: float | None = None
+    cpu_guarantee_cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeSource:
+    """A compose file that a task's containers come from; messages call it `place`.
+
+    `main` is the service that the agent works in, `helpers` are all others. `variables` are what
+    `${VAR}` in the file stands for, on top of this process's own.
+    """
+
+    file: Path
+    place: str
+    main: str = MAIN_SERVICE
+    variables: Mapping[str, str] = field(default_factory=dict)
+    helpers: tuple[HelperService, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SeparateVerifier:
     """A sandbox of its own for the tests.
 

@@ -16,7 +16,6 @@ from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialRecord, trial_id
 from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests, task_file_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
-from pytest_infranoise.trial import run_trial
 
 RECORD = pytest.StashKey[TrialRecord]()
 """Where an item keeps its trial's record until its report is made."""
@@ -31,12 +30,18 @@ TRIAL = pytest.StashKey[tuple[str, str, int]]()
 UNNEEDED = pytest.StashKey[bool]()
 """On an item whose trial did not run because the study was decided before."""
 
+UNPAID = pytest.StashKey[bool]()
+"""On an item whose trial did not run because the others had cost what the session may."""
+
 
 def skip_if_unwanted(item: pytest.Item) -> None:
-    """Skip a trial that must not start any more: the session ends, or the study is decided."""
+    """Skip a trial that must not start any more: stopped, all spent, or the study is decided."""
     runtime = get_runtime(item.config)
     if runtime.flags.should_stop():
         pytest.skip("not run: the session was stopped")
+    if runtime.flags.is_spent():
+        item.stash[UNPAID] = True
+        pytest.skip("not run: the reported costs have reached --infra-max-cost")
     if not runtime.needs(item.stash[TRIAL][2]):
         item.stash[UNNEEDED] = True
         pytest.skip("not needed: every parameter set was decided before this sample")
@@ -144,16 +149,18 @@ class TrialItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the trial; raise what describes it unless it passed."""
+        from pytest_infranoise.plugin.attempts import run_attempts
+
         runtime = get_runtime(self.config)
         plan = runtime.plan(self.task, self.parameter_set, self.sample)
         image = runtime.image_of(self.task)
         skip_if_unwanted(self)
         try:
-            record = run_trial(plan, self.task, image, runtime.context_of(self.sample))
+            record = run_attempts(self, runtime, plan, self.task, image)
         except AdmissionStoppedError:
             skip_if_unwanted(self)
             raise
-        self.stash[RECORD] = record = runtime.redactor.trial(record)
+        self.stash[RECORD] = record
         if record.outcome is not Outcome.PASSED:
             raise TrialNotPassed(record)
 

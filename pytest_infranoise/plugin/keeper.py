@@ -174,6 +174,7 @@ class StudyKeeper:
         """Note one report, and look at the study if that is due."""
         known = len(self.recorder.records)
         self.recorder.take(report)
+        self._check_costs()
         if report.when in ("setup", "call"):
             return
         if self._line is not None:
@@ -183,6 +184,17 @@ class StudyKeeper:
         if self._schedule is not None:
             self._take_looks(self._schedule.end(report.nodeid))
 
+    def _check_costs(self) -> None:
+        """Ask for no further trial once the reported costs have reached what they may."""
+        limit, cost = self.runtime.settings.attempts.max_cost_usd, self.recorder.usage.cost_usd
+        if limit is None or cost < limit or self.runtime.flags.is_spent():
+            return
+        self.runtime.flags.spend()
+        self._progress(
+            f"infranoise: trials have reported costs of {cost:.2f} USD, --infra-max-cost is "
+            f"{limit:g}; running trials finish, no other one starts"
+        )
+
     def _take_looks(self, looks: Sequence["Look"]) -> None:
         """Take the looks that are due, until one decides."""
         for look in looks:
@@ -191,7 +203,7 @@ class StudyKeeper:
 
     def _look(self, look: "Look") -> None:
         """Ask for no later samples if this look decides everything; never lose the session."""
-        if self.runtime.flags.should_stop():
+        if self.runtime.flags.should_start_none():
             return  # what did not run makes the round incomplete
         recorder = self.recorder
         try:
@@ -214,7 +226,7 @@ class StudyKeeper:
         """Set the session's exit code from the exit policy and from what happened."""
         self.recorder.finish()
         status = int(session.exitstatus)
-        if self._signals.was_stopped and status in (
+        if (self._signals.was_stopped or self.recorder.unpaid) and status in (
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
             pytest.ExitCode.NO_TESTS_COLLECTED,

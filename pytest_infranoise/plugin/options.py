@@ -90,9 +90,9 @@ OPTIONS = (
     ),
     OptionSpec(
         "agent",
-        "what works on the tasks: oracle, nop, a command line run in the sandbox, or hook[:NAME], "
-        "which is a conftest's own pytest_infra_run_agent (default: oracle, or hook where there is "
-        "one)",
+        "what works on the tasks: oracle, nop, a command line run in the sandbox, module:function, "
+        "which is called on this host, or hook[:NAME], which is a conftest's own "
+        "pytest_infra_run_agent (default: oracle, or hook where there is one)",
         metavar="AGENT",
     ),
     OptionSpec(
@@ -125,6 +125,32 @@ OPTIONS = (
         "pass a host variable to every step by name; its value is never written; repeatable",
         metavar="NAME",
         is_list=True,
+    ),
+    OptionSpec(
+        "agent-install",
+        "a command, or a script on this host, that is run once as root in a container of each "
+        "task's image before any trial, after --infra-agent-files were put in; what comes out is "
+        "kept as an image and used again",
+        metavar="COMMAND",
+    ),
+    OptionSpec(
+        "model-api-retries",
+        "how often a trial is tried again whose agent was refused by its model's provider (rate "
+        "limit, overload, rejected key); such attempts are in no rate",
+        metavar="N",
+        default="2",
+    ),
+    OptionSpec(
+        "model-api-pause",
+        "how long to wait before such a trial is tried again; doubled each time",
+        metavar="SECONDS",
+        default="30",
+    ),
+    OptionSpec(
+        "max-cost",
+        "start no further trial once the costs that this session's trials have reported "
+        "(usage.json) reach this",
+        metavar="USD",
     ),
     OptionSpec(
         "leftovers",

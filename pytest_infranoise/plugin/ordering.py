@@ -5,9 +5,21 @@ from typing import Any
 import pytest
 
 from pytest_infranoise.errors import InfranoiseError
-from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, UNNEEDED, skip_if_unwanted
+from pytest_infranoise.plugin.items import (
+    RECORD,
+    TEST_ERROR,
+    TRIAL,
+    UNNEEDED,
+    UNPAID,
+    skip_if_unwanted,
+)
 from pytest_infranoise.plugin.marked import prepare_images
-from pytest_infranoise.plugin.recorder import ATTRIBUTE, ERROR_ATTRIBUTE, UNNEEDED_ATTRIBUTE
+from pytest_infranoise.plugin.recorder import (
+    ATTRIBUTE,
+    ERROR_ATTRIBUTE,
+    UNNEEDED_ATTRIBUTE,
+    UNPAID_ATTRIBUTE,
+)
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
 from pytest_infranoise.report.properties import trial_properties
@@ -64,9 +76,10 @@ def prepare_trial(item: pytest.Item) -> None:
 
 def attach_record(item: pytest.Item, report: Any) -> None:
     """Move the record from the item to the report that shows its outcome."""
-    if UNNEEDED in item.stash:
-        setattr(report, UNNEEDED_ATTRIBUTE, True)
-        del item.stash[UNNEEDED]
+    for key, attribute in ((UNNEEDED, UNNEEDED_ATTRIBUTE), (UNPAID, UNPAID_ATTRIBUTE)):
+        if key in item.stash:
+            setattr(report, attribute, True)
+            del item.stash[key]
     if item.stash.get(TEST_ERROR, False):
         setattr(report, ERROR_ATTRIBUTE, True)
     if RECORD in item.stash:

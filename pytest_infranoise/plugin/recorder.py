@@ -6,6 +6,7 @@ record that says so.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +18,12 @@ from pytest_infranoise.design import AllocationTable, trial_seed
 from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.trial import TrialRecord
+from pytest_infranoise.model.usage import UsageTotals
 from pytest_infranoise.plugin.resume import given_options, resumption_of
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
 from pytest_infranoise.plugin.surroundings import ini_facts, plugin_versions
+from pytest_infranoise.study.accounts import Trial, trial_of_record
 from pytest_infranoise.study.journal import JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.writer import StudyWriter, create_study
@@ -38,6 +41,12 @@ ERROR_ATTRIBUTE = "infranoise_error"
 UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
 """True on the report of a trial that did not run because the study was decided before."""
 
+UNPAID_ATTRIBUTE = "infranoise_unpaid"
+"""True on the report of a trial that did not run because the session may cost no more."""
+
+ATTEMPT_ATTRIBUTE = "infranoise_attempt"
+"""True on the report of an attempt that is followed by another one of the same trial."""
+
 
 class StudyRecorder:
     """Collects the records of a run and writes the study.
@@ -46,7 +55,8 @@ class StudyRecorder:
     `earlier` are those of the sessions before, in a study that goes on.
     `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
     could not be written into the study, `left_out` the trials that their own tests skip, which are
-    none of those planned.
+    none of those planned, `unpaid` the trials that did not run because of costs.
+    `usage` is what the agents of this session said that they have used.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -59,6 +69,9 @@ class StudyRecorder:
         self.problems: list[str] = []
         self.lost = 0
         self.left_out = 0
+        self.unpaid = 0
+        self.usage = UsageTotals()
+        self._kept: set[tuple[Any, ...]] = set()
         self._journal_failed = False
         self._is_finished = False
         self._pending: dict[str, dict[str, Any]] = {}
@@ -138,6 +151,11 @@ class StudyRecorder:
             self._worker_died(report)
             return
         record = getattr(report, ATTRIBUTE, None)
+        if hasattr(report, ATTEMPT_ATTRIBUTE):
+            assert record is not None
+            self._keep(record)
+            return
+        self.unpaid += hasattr(report, UNPAID_ATTRIBUTE)
         if record is not None:
             self._pending[report.nodeid] = record
         self.left_out += record is None and self._is_left_out(report)
@@ -150,7 +168,7 @@ class StudyRecorder:
         """Whether a trial's own test says that it is not to run, as opposed to this session."""
         if not report.skipped or self.runtime.flags.should_stop():
             return False
-        if any(hasattr(report, name) for name in (UNNEEDED_ATTRIBUTE,)):
+        if any(hasattr(report, name) for name in (UNNEEDED_ATTRIBUTE, UNPAID_ATTRIBUTE)):
             return False
         return trial_of(self.runtime, report.nodeid) is not None
 
@@ -168,7 +186,8 @@ class StudyRecorder:
         if self.all_records or self.runtime.settings.shard is not None:
             if self.planned is not None and self.left_out:
                 self._note(planned_trials=self.planned - self.left_out)
-            self._attempt(self._writer.finish)
+            usage = UsageTotals.of(self.all_records).to_json()
+            self._attempt(lambda: self._require_writer().finish(usage=usage))
             self._rescue(self._writer)
         else:
             self._writer.discard()
@@ -183,9 +202,25 @@ class StudyRecorder:
     def _write_pending(self, nodeid: str) -> None:
         record = self._pending.pop(nodeid, None)
         if record is not None:
-            self.records.append(record)
-            self._attempt(lambda: self._require_writer().append(record))
-            self._note_problem(announce(self.runtime.config, record))
+            self._keep(record)
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        """Write a record, unless it was delivered before its item had ended."""
+        key = (*trial_of_record(record), record["attempt"])
+        if key in self._kept:
+            return
+        self._kept.add(key)
+        self.records.append(record)
+        self.usage.take(record.get("usage"))
+        self._attempt(lambda: self._require_writer().append(record))
+        self._note_problem(announce(self.runtime.config, record))
+
+    def _next_attempt(self, trial: Trial) -> int:
+        """Return which attempt of a trial is not on record yet."""
+        attempt = self.runtime.schedule.attempt_of(trial) or 1
+        while (*trial, attempt) in self._kept:
+            attempt += 1
+        return attempt
 
     def _attempt(self, action: Any) -> None:
         """A study that cannot be written must not take the session along."""
@@ -225,7 +260,7 @@ class StudyRecorder:
     def _worker_died(self, report: pytest.TestReport) -> None:
         """Keep the record that the worker still delivered, or record that it died."""
         if report.nodeid not in self._pending:
-            record = lost_trial(self.runtime, report)
+            record = lost_trial(self.runtime, report, self._next_attempt)
             if record is None:
                 self.other_failures += 1
                 return
@@ -273,7 +308,9 @@ def study_facts(runtime: Runtime) -> StudyFacts:
     )
 
 
-def lost_trial(runtime: Runtime, report: pytest.TestReport) -> TrialRecord | None:
+def lost_trial(
+    runtime: Runtime, report: pytest.TestReport, next_attempt: Callable[[Trial], int]
+) -> TrialRecord | None:
     """Return the record of a trial whose worker died in it; None if the item was no trial."""
     planned = trial_of(runtime, report.nodeid)
     if planned is None:
@@ -286,7 +323,7 @@ def lost_trial(runtime: Runtime, report: pytest.TestReport) -> TrialRecord | Non
         task=name,
         parameter_set=parameter_set,
         sample=sample,
-        attempt=runtime.schedule.attempt_of(planned) or 1,
+        attempt=next_attempt(planned),
         block=block,
         position=position,
         seed=trial_seed(runtime.handover.seed, name, sample),
@@ -299,14 +336,21 @@ def lost_trial(runtime: Runtime, report: pytest.TestReport) -> TrialRecord | Non
     )
 
 
+_LIMITS = (
+    "memory_guarantee_bytes",
+    "memory_limit_bytes",
+    "cpu_guarantee_cores",
+    "cpu_limit_cores",
+)
+
+
 def _limits(runtime: Runtime, task: str, parameter_set: str) -> dict[str, Any]:
     """Return the limits of a trial whose task this process knows."""
     own = runtime.table.allocations.get(task)
     if own is None:
         return {}
-    limits = asdict(own[parameter_set].effective)
-    del limits["notes"]
-    return limits
+    effective = own[parameter_set].effective
+    return {name: getattr(effective, name) for name in _LIMITS}
 
 
 def trial_of(runtime: Runtime, nodeid: str) -> tuple[str, str, int] | None:

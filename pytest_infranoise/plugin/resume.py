@@ -27,7 +27,9 @@ CHECK, ANYWAY = "check", "anyway"
 
 _RESUMPTION = pytest.StashKey["Resumption"]()
 _SHOWN_CHANGES = 10
-_NOT_KEPT = frozenset({"study", "resume", "retry-infra-errors", "dry-run", "seed", "note", "gate", "max-cost"})
+_NOT_KEPT = frozenset(
+    {"study", "resume", "retry-infra-errors", "dry-run", "seed", "note", "gate", "max-cost"}
+)
 """Options that belong to one session, or that the manifest holds by themselves."""
 _TOGETHER = (
     ("multipliers", "memory-multipliers", "cpu-multipliers", "timeout-multipliers"),

@@ -221,12 +221,15 @@ class KeeperHooks:
     def pytest_report_teststatus(
         self, report: Any
     ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
-        """Give `oom`, `timeout`, `infra` and `not needed` a category in pytest's tally."""
-        if getattr(report, "infranoise_unneeded", False):
-            return _UNNEEDED
+        """Give `oom`, `timeout`, `infra` and others a category in pytest's tally."""
+        for attribute, status in _SPECIAL.items():
+            if getattr(report, attribute, False):
+                return status
         record = getattr(report, "infranoise", None)
         if record is None or hasattr(report, "infranoise_error"):
             return None
+        if record["cause"] == "model_api":
+            return _NOT_MEASURED
         if record["outcome"] == "failed" and self._treats_trials_as_data():
             return _NOT_PASSED
         return _STATUS.get(record["outcome"])
@@ -294,4 +297,11 @@ _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     "timeout": ("timeout", "T", ("TIMEOUT", {"red": True})),
     "infra_error": ("infra", "I", ("INFRA", {"yellow": True})),
 }
-_UNNEEDED = ("not needed", "n", ("NOT NEEDED", {"light": True}))
+_NOT_MEASURED = ("not measured", "A", ("NOT MEASURED", {"yellow": True}))
+"""The model's provider refused to work, and no further attempt is made."""
+
+_SPECIAL: dict[str, tuple[str, str, str | tuple[str, dict[str, bool]]]] = {
+    "infranoise_attempt": ("", "", ""),  # the trial's own reports come later
+    "infranoise_unneeded": ("not needed", "n", ("NOT NEEDED", {"light": True})),
+    "infranoise_unpaid": ("not run", "n", ("NOT RUN", {"yellow": True})),
+}

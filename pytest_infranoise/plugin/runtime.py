@@ -145,6 +145,11 @@ class Runtime:
         Raises:
             UsageError: the engine does not answer, or something cannot be had on it.
         """
+        if self.swebench is not None and self.backend.info.backend == "local":
+            raise UsageError(
+                "--infra-swebench: instances are container images, which the local backend does "
+                "not have; use --infra-backend=docker"
+            )
         tasks = list(self.tasks.values())
         for task in (item for known in tasks for item in known.sandboxes):
             for warning in self.backend.check(task):

@@ -23,6 +23,7 @@ from pytest_infranoise.model.resources import (
     with_control,
 )
 from pytest_infranoise.model.task import Leftovers
+from pytest_infranoise.plugin.agent_options import AttemptSettings, place_of, read_attempt_settings
 from pytest_infranoise.plugin.hookspecs import HOOK_AGENT
 from pytest_infranoise.plugin.notes import parse_notes
 from pytest_infranoise.plugin.options import SPECS, option_value, preset_of
@@ -62,8 +63,8 @@ class Settings:
     backend: str
     agent: str
     swebench: SwebenchFiles | None
-    agent_files: tuple[str, ...]
     agent_env: tuple[str, ...]
+    attempts: AttemptSettings
     leftovers: Leftovers
     pass_threshold: float
     screen_oracle: bool
@@ -95,7 +96,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
     def given(name: str, parse: Any) -> Any:
         value = option_value(config, name)
-        return None if value is None else parse(value, where=_place(config, name))
+        return None if value is None else parse(value, where=place_of(config, name))
 
     study, here = option_value(config, "study"), config.invocation_params.dir
     sets = _parameter_sets(config)
@@ -111,14 +112,14 @@ def read_settings(config: pytest.Config) -> Settings:
         backend=_choice(config, "backend"),
         agent=_agent(config),
         swebench=_swebench(config),
-        agent_files=tuple(option_value(config, "agent-files")),
         agent_env=tuple(option_value(config, "agent-env")),
+        attempts=read_attempt_settings(config),
         leftovers=_choice(config, "leftovers"),
         pass_threshold=given("pass-threshold", _reward),
         screen_oracle=option_value(config, "screen-oracle"),
         enforcement=_enforcement(config),
         shard=_shard(config, until_decided),
-        disclosed=parse_notes(option_value(config, "note"), where=_place(config, "note")),
+        disclosed=parse_notes(option_value(config, "note"), where=place_of(config, "note")),
         study_directory=(here / study) if study else None,
         reports=tuple(
             config.invocation_params.dir / file for file in option_value(config, "report")
@@ -145,15 +146,7 @@ def _gates(config: pytest.Config, sets: Sequence[ParameterSet]) -> tuple["Gate",
         return ()
     from pytest_infranoise.plugin.gates import parse_gates
 
-    return parse_gates(texts, where=_place(config, "gate"), sets=sets)
-
-
-def _place(config: pytest.Config, name: str) -> str:
-    """Return how the user gave an option: on the command line, or in which ini file."""
-    spec = SPECS[name]
-    if getattr(config.option, spec.dest, None) is not None:
-        return spec.flag
-    return f"{config.inipath}: {spec.dest}"
+    return parse_gates(texts, where=place_of(config, "gate"), sets=sets)
 
 
 def _shard(config: pytest.Config, until_decided: bool) -> Shard | None:
@@ -161,12 +154,12 @@ def _shard(config: pytest.Config, until_decided: bool) -> Shard | None:
     text = option_value(config, "shard")
     if option_value(config, "retry-infra-errors") and not option_value(config, "resume"):
         raise UsageError(
-            f"{_place(config, 'retry-infra-errors')}: this goes with --infra-resume; a new study "
+            f"{place_of(config, 'retry-infra-errors')}: this goes with --infra-resume; a new study "
             "has nothing to try again"
         )
     if text is None:
         return None
-    place = _place(config, "shard")
+    place = place_of(config, "shard")
     shard = parse_shard(text, where=place)
     if option_value(config, "seed") is None:
         raise UsageError(
@@ -175,7 +168,7 @@ def _shard(config: pytest.Config, until_decided: bool) -> Shard | None:
         )
     if until_decided:
         raise UsageError(
-            f"{place} cannot be combined with {_place(config, 'until-decided')}: whether a study "
+            f"{place} cannot be combined with {place_of(config, 'until-decided')}: whether a study "
             "is decided is seen in all of its trials; use --infra-samples"
         )
     return shard
@@ -185,7 +178,7 @@ def _explicit(config: pytest.Config, name: str) -> tuple[Any, str] | None:
     """Return an option's value with its place, None where only the default speaks."""
     spec = SPECS[name]
     value = getattr(config.option, spec.dest, None) or config.getini(spec.dest)
-    return (value, _place(config, name)) if value else None
+    return (value, place_of(config, name)) if value else None
 
 
 def _enforcement(config: pytest.Config) -> Enforcement:
@@ -193,7 +186,7 @@ def _enforcement(config: pytest.Config) -> Enforcement:
         _choice(config, name)
     return choose_enforcement(
         option_value(config, "enforcement"),
-        where=_place(config, "enforcement"),
+        where=place_of(config, "enforcement"),
         oom_policy=_explicit(config, "oom-policy"),
         visible=_choice(config, "visible"),
         admit=_explicit(config, "admit"),
@@ -204,7 +197,7 @@ def _choice(config: pytest.Config, name: str) -> Any:
     value, spec = option_value(config, name), SPECS[name]
     if value not in spec.choices:
         raise UsageError(
-            f"{_place(config, name)}: {value!r} is not one of {', '.join(spec.choices)}"
+            f"{place_of(config, name)}: {value!r} is not one of {', '.join(spec.choices)}"
         )
     return value
 
@@ -232,8 +225,8 @@ def _agent(config: pytest.Config) -> str:
     if option_value(config, "predictions") is not None:
         if named is not None:
             raise UsageError(
-                f"{_place(config, 'agent')} cannot be combined with "
-                f"{_place(config, 'predictions')}: these are an agent's finished work; drop one"
+                f"{place_of(config, 'agent')} cannot be combined with "
+                f"{place_of(config, 'predictions')}: these are an agent's finished work; drop one"
             )
         return "oracle"
     if named is not None:
@@ -253,7 +246,7 @@ def _swebench(config: pytest.Config) -> SwebenchFiles | None:
         for name in ("predictions", "swebench-image"):
             if option_value(config, name) is not None:
                 raise UsageError(
-                    f"{_place(config, name)}: this goes with --infra-swebench, which names the "
+                    f"{place_of(config, name)}: this goes with --infra-swebench, which names the "
                     "data set"
                 )
         return None
@@ -279,21 +272,21 @@ def _until_decided(config: pytest.Config, sets: Sequence[ParameterSet]) -> bool:
         if most is None:
             return False
         raise UsageError(
-            f"{_place(config, 'max-samples')}: this goes with --infra-until-decided; a fixed "
+            f"{place_of(config, 'max-samples')}: this goes with --infra-until-decided; a fixed "
             "number of samples is --infra-samples"
         )
-    place = _place(config, "until-decided")
+    place = place_of(config, "until-decided")
     if option_value(config, "samples") is not None:
         raise UsageError(
-            f"{_place(config, 'samples')} cannot be combined with {place}: it fixes the number of "
-            "samples, while --infra-max-samples bounds it; drop one of the two"
+            f"{place_of(config, 'samples')} cannot be combined with {place}: it fixes the number "
+            "of samples, while --infra-max-samples bounds it; drop one of the two"
         )
     if most is None:
         raise UsageError(f"{place}: name the most samples that may run, as --infra-max-samples=12")
     if _choice(config, "order") == "sequential":
         raise UsageError(
-            f"{place} cannot be combined with {_place(config, 'order')}=sequential: it looks after "
-            "whole rounds of all parameter sets; use interleaved"
+            f"{place} cannot be combined with {place_of(config, 'order')}=sequential: it looks "
+            "after whole rounds of all parameter sets; use interleaved"
         )
     if len(sets) < 2:
         raise UsageError(
@@ -306,7 +299,7 @@ def _until_decided(config: pytest.Config, sets: Sequence[ParameterSet]) -> bool:
 def _parameter_sets(config: pytest.Config) -> tuple[ParameterSet, ...]:
     def multipliers(name: str) -> Any:
         text = option_value(config, name)
-        return None if text is None else parse_multipliers(text, where=_place(config, name))
+        return None if text is None else parse_multipliers(text, where=place_of(config, name))
 
     joint = multipliers("multipliers")
     single = {name: multipliers(f"{name}-multipliers") for name in ("memory", "cpu", "timeout")}
@@ -318,11 +311,11 @@ def _parameter_sets(config: pytest.Config) -> tuple[ParameterSet, ...]:
         )
     if any(item.is_uncapped for item in single["timeout"] or ()):
         raise UsageError(
-            f"{_place(config, 'timeout-multipliers')}: a timeout cannot be uncapped; "
+            f"{place_of(config, 'timeout-multipliers')}: a timeout cannot be uncapped; "
             "write a number such as 4"
         )
     if named:
         return crossed_sets(single["memory"], single["cpu"], single["timeout"])
     if joint is None and (text := preset_of(option_value(config, "enforcement"))):
-        joint = parse_multipliers(text, where=_place(config, "enforcement"))
+        joint = parse_multipliers(text, where=place_of(config, "enforcement"))
     return joint_sets(joint or (ONE,))

@@ -21,12 +21,14 @@ WATCH_SECONDS = 0.2
 class StopFlags:
     """The flags of a run: `stop` (start no further trial), `abort` (end at once) and `decided`.
 
-    `decided` holds a number of samples: trials of later samples are not needed any more.
+    `spent` says that no further trial may start because of what the others have cost. `decided`
+    holds a number of samples: trials of later samples are not needed any more.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._stopped = False
+        self._spent = False
         self._decided_after: int | None = None
 
     def stop(self) -> None:
@@ -42,6 +44,20 @@ class StopFlags:
         """Whether no further trial may start."""
         self._stopped = self._stopped or (self.folder / "stop").exists()
         return self._stopped
+
+    def spend(self) -> None:
+        """Tell every process of the run that what it may cost is spent."""
+        self._spent = True
+        self._raise("spent")
+
+    def is_spent(self) -> bool:
+        """Whether what the run may cost is spent."""
+        self._spent = self._spent or (self.folder / "spent").exists()
+        return self._spent
+
+    def should_start_none(self) -> bool:
+        """Whether no further trial may start, for either reason."""
+        return self.should_stop() or self.is_spent()
 
     def should_abort(self) -> bool:
         """Whether to end at once."""
@@ -64,7 +80,7 @@ class StopFlags:
 
     def clear(self) -> None:
         """Remove the flags and their folder."""
-        for name in ("stop", "abort", "decided.new", "decided"):
+        for name in ("stop", "abort", "spent", "decided.new", "decided"):
             (self.folder / name).unlink(missing_ok=True)
         if self.folder.exists():
             self.folder.rmdir()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_infranoise.agents.base import AgentStep
+from pytest_infranoise.agents.base import ON_HOST, AgentStep
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Classification
@@ -30,7 +30,7 @@ class HookAgent:
     config: pytest.Config
     name: str
     is_reference: bool = False
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"runs": "on the host"})
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"location": ON_HOST})
 
     def __post_init__(self) -> None:
         if not self.config.hook.pytest_infra_run_agent.get_hookimpls():

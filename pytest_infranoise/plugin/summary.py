@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_infranoise.plugin.hints import agent_lines
 from pytest_infranoise.plugin.recorder import StudyRecorder
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.report.model import Line, Style, one_line
+from pytest_infranoise.study.accounts import trial_of_record
 from pytest_infranoise.units import format_size
 
 if TYPE_CHECKING:
@@ -114,7 +116,9 @@ def print_summary(
         ]
     for line in lines:
         terminal.write_line(line.text, **_MARKUP[line.style])
-    for text in left_out_lines(recorder.runtime):
+    for text in (*left_out_lines(recorder.runtime), *cost_lines(recorder)):
+        terminal.write_line(text, yellow=True)
+    for text in agent_lines(recorder.records, one_line(recorder.runtime.agent_facts["name"], 60)):
         terminal.write_line(text, yellow=True)
     _print_gates(terminal, gates)
     _print_problems(terminal, recorder.problems)
@@ -134,6 +138,28 @@ def _gate_words(gates: Sequence["GateResult"]) -> str | None:
     from pytest_infranoise.plugin.gates import count_words
 
     return count_words(gates)
+
+
+def cost_lines(recorder: StudyRecorder) -> list[str]:
+    """Say what became of `--infra-max-cost`: it can stop nothing that no trial reports."""
+    limit, usage = recorder.runtime.settings.attempts.max_cost_usd, recorder.usage
+    if limit is None or not usage.attempts:
+        return []
+    unknown = usage.attempts - usage.with_cost
+    if not usage.with_cost:
+        return [
+            f"--infra-max-cost={limit:g}: no trial reported its cost, so this could stop nothing; "
+            "the agent must write cost_usd to /logs/agent/usage.json"
+        ]
+    lines = []
+    if recorder.unpaid:
+        lines.append(
+            f"{recorder.unpaid} trial(s) did not run: {usage.cost_usd:.2f} USD were reported, "
+            f"--infra-max-cost is {limit:g}; --infra-resume goes on"
+        )
+    if unknown:
+        lines.append(f"the cost of {unknown} of {usage.attempts} attempt(s) is unknown")
+    return lines
 
 
 def left_out_lines(runtime: Runtime) -> list[str]:
@@ -186,8 +212,11 @@ def exit_words(
     """Explain the exit code in words and name the other choice."""
     if not recorder.records and exit_status == pytest.ExitCode.OK:
         return "exit code 0: every trial was on record already, so nothing was left to run"
-    not_passed = sum(record["outcome"] != "passed" for record in recorder.records)
+    last = {trial_of_record(record): record["outcome"] for record in recorder.records}
+    not_passed = sum(outcome != "passed" for outcome in last.values())
     if exit_status == pytest.ExitCode.INTERRUPTED:
+        if recorder.unpaid:
+            return "exit code 2: --infra-max-cost was reached before every trial ran"
         return "exit code 2: the session was stopped before every trial ran"
     if recorder.other_failures:
         return (

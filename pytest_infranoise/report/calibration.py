@@ -19,6 +19,7 @@ from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.report.terminal import engine_words
 from pytest_infranoise.report.view import REFERENCE_AGENTS
+from pytest_infranoise.study.accounts import measured
 from pytest_infranoise.study.store import Manifest, Study
 
 _SPEC = tuple(item.name for item in fields(ResourceSpec))
@@ -65,7 +66,7 @@ def calibrate_studies(studies: Sequence[Study], settings: CalibrationSettings) -
         for task in _tasks_of(study):
             _check_same(tasks.setdefault(task.name, task), task, study)
         own = trials.setdefault(_agent_of(study.manifest), defaultdict(list))
-        for record in study.records():
+        for record in measured(study.records()):
             name = str(record["task"])
             if name not in tasks:
                 tasks[name] = _marked_test(name, record)

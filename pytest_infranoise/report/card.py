@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from pytest_infranoise.agents.base import IN_SANDBOX, ON_HOST
 from pytest_infranoise.analysis import Analysis
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, enforcement_words
@@ -18,6 +19,11 @@ KIND = "pytest-infranoise disclosure card"
 SCHEMA_VERSION = 1
 UNKNOWN = "unknown"
 NOT_GIVEN = "not given (--infra-note inference-endpoint=...)"
+
+_LOCATIONS = {
+    IN_SANDBOX: "in the sandbox, within the trial's limits",
+    ON_HOST: "on the host, outside of the limits; its commands in the sandbox",
+}
 
 _PRIVATE = (
     "backend.engine_id",
@@ -295,10 +301,10 @@ def _seconds(value: float) -> str:
 def _location(manifest: Mapping[str, Any]) -> str:
     agent = group(manifest, "agent")
     location = agent.get("location")
-    if isinstance(location, str):
-        return location
     if agent.get("name") in REFERENCE_AGENTS or "command" in agent:
-        return "in the sandbox, within the trial's limits"
+        location = location or IN_SANDBOX
+    if isinstance(location, str):
+        return _LOCATIONS.get(location, location)
     if agent.get("name") == "test body":
         return "test body on the host, its commands in the sandbox"
     return UNKNOWN

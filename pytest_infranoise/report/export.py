@@ -22,7 +22,8 @@ COLUMNS: Mapping[str, str] = {
     "cpu_multiplier": "CPU relative to the declared spec; empty is uncapped",
     "timeout_multiplier": "agent's time relative to the declared one",
     "sample": "number of the repetition, from 1",
-    "attempt": "1, or more where an infrastructure error was tried again; rates count the first",
+    "attempt": "1, or more where a trial was tried again; rates count the first that is not of "
+    "cause model_api",
     "block": "the task's sample in every set, numbered from 0 in the study's order",
     "position": "place in the study's order, from 0",
     "seed": "seed of the agent's run, the same in every set",
@@ -52,11 +53,19 @@ COLUMNS: Mapping[str, str] = {
     "visible_cpus": "CPUs that a program in the sandbox sees",
     "visible_memory_bytes": "memory that a program in the sandbox sees",
     "image_digest": "what the sandbox was made of",
+    "input_tokens": "what the agent said that it has sent to its model, cached ones included",
+    "output_tokens": "what the agent said that it got from its model",
+    "cost_usd": "what the agent said that this attempt has cost",
+    "model_seconds": "how long the agent said that it waited for its model",
+    "model_retries": "how often the agent said that it repeated a request",
+    "model": "what the agent said that its model was",
+    "agent_version": "what the agent said that its version was",
     "notes": "remarks, separated by semicolons",
 }
 """Every column and what it says."""
 
 _MULTIPLIERS = ("memory_multiplier", "cpu_multiplier", "timeout_multiplier")
+_USAGE = ("input_tokens", "output_tokens", "cost_usd", "model_seconds", "model", "agent_version")
 _STEERS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -77,8 +86,16 @@ def rows(
             f"{phase}_seconds": _phase_seconds(record, phase)
             for phase in (Phase.AGENT, Phase.VERIFY)
         }
+        row |= _usage(record)
         row["notes"] = "; ".join(map(str, record.get("notes") or ())) or None
         yield row
+
+
+def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the agent said that it has used; records of old know nothing of it."""
+    usage = record.get("usage") or {}
+    row = {name: usage.get(name) for name in _USAGE}
+    return row | {"model_retries": usage.get("retries")}
 
 
 def _phase_seconds(record: Mapping[str, Any], phase: Phase) -> float | None:

@@ -7,6 +7,7 @@ from pytest_infranoise.analysis import Analysis
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.model.enforcement import enforcement_words
+from pytest_infranoise.report.accounts import account_lines
 from pytest_infranoise.report.card import card_lines
 from pytest_infranoise.report.model import Column, Line, one_line, table_lines
 from pytest_infranoise.report.tables import (
@@ -17,6 +18,7 @@ from pytest_infranoise.report.tables import (
     set_table,
 )
 from pytest_infranoise.report.view import StudyView
+from pytest_infranoise.study.accounts import is_measured
 from pytest_infranoise.study.imported_source import source_words
 from pytest_infranoise.study.store import Manifest
 from pytest_infranoise.units import format_size
@@ -53,6 +55,7 @@ def what_ran(view: StudyView) -> Iterator[Line]:
     yield Line(", ".join(parts))
     planned = "" if view.planned is None else f" of {view.planned}"
     yield Line(f"{engine_words(view.manifest)}, {analysis.n_trials}{planned} trials")
+    yield from account_lines(view.accounts)
     for note in view.notes:
         yield Line(one_line(note, 200), "warn")
     if view.is_growing:
@@ -126,9 +129,11 @@ def _task_table(view: StudyView) -> list[Line]:
 def trial_lines(records: Sequence[Mapping[str, Any]], limit: int | None) -> list[Line]:
     """Return one line per trial that ended by a kill, a deadline or the infrastructure.
 
-    pytest itself prints failures only for trials that plainly failed. `limit` None prints all.
+    pytest itself prints failures only for trials that plainly failed; attempts that measured
+    nothing are summed up elsewhere. `limit` None prints all.
     """
-    special = [item for item in records if item["outcome"] not in ("passed", "failed")]
+    ended = [item for item in records if is_measured(item)]
+    special = [item for item in ended if item["outcome"] not in ("passed", "failed")]
     lines = [_trial_line(item) for item in special[:limit]]
     if limit is not None and len(special) > limit:
         lines.append(Line(f"... and {len(special) - limit} more; -v prints all", "dim"))

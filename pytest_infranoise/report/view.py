@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import Multiplier, ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
 from pytest_infranoise.statistics.sequential import Look
+from pytest_infranoise.study.accounts import Accounts
 from pytest_infranoise.study.imported_source import records_kills, source_notes
 from pytest_infranoise.study.looks import count_looks
 from pytest_infranoise.study.sessions import accepted_changes, missing_shards
@@ -29,7 +30,8 @@ class StudyView:
 
     `planned` is how many trials were selected, None if unknown; `directory` where the study was
     written, None if nowhere; `is_growing` whether it was read from a disk before it had ended.
-    `notes` say in words which records are left out of the figures, and why.
+    `notes` say in words which records are left out of the figures, and why. `accounts` are what
+    agents said that they have used, and the attempts that measured nothing.
     """
 
     manifest: Mapping[str, Any]
@@ -39,6 +41,7 @@ class StudyView:
     directory: str | None = None
     is_growing: bool = False
     notes: tuple[str, ...] = ()
+    accounts: Accounts = field(default_factory=Accounts)
 
     @cached_property
     def outcomes_by_task(self) -> dict[str, dict[str, Counter[Outcome]]]:
@@ -67,10 +70,11 @@ def view_study(study: Study, *, baseline: str | None = None, **choices: Any) -> 
         UsageError: The study cannot be read, or a choice names none of its parameter sets.
     """
     data = study.manifest.data
-    planned = data.get("planned_trials")
+    planned, accounts = data.get("planned_trials"), Accounts()
     return _view(
         data,
-        study.table(),
+        study.table(accounts),
+        accounts,
         baseline=baseline,
         choices={"unplanned_looks": count_looks(study.directory), **choices},
         planned=planned if isinstance(planned, int) else None,
@@ -91,13 +95,15 @@ def view_records(
 
     `choices` are fields of `AnalysisSettings`.
     """
-    table = table_of(records, manifest)
-    return _view(manifest, table, choices=choices, planned=planned, directory=directory)
+    accounts = Accounts()
+    table = table_of(records, manifest, accounts)
+    return _view(manifest, table, accounts, choices=choices, planned=planned, directory=directory)
 
 
 def _view(
     manifest: Mapping[str, Any],
     table: OutcomeTable,
+    accounts: Accounts,
     *,
     choices: Mapping[str, Any],
     baseline: str | None = None,
@@ -121,7 +127,9 @@ def _view(
         whole, table = len(table), table.up_to_sample(look.samples)
         notes.append(_decided_words(look, whole - len(table)))
     analysis = analyse(table, sets=parameter_sets(manifest), baseline=chosen, settings=settings)
-    return StudyView(manifest, table, analysis, planned, directory, is_growing, tuple(notes))
+    return StudyView(
+        manifest, table, analysis, planned, directory, is_growing, tuple(notes), accounts
+    )
 
 
 def _part_notes(manifest: Mapping[str, Any]) -> Iterator[str]:

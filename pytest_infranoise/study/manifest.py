@@ -211,7 +211,7 @@ def _task_facts(task: Task, facts: StudyFacts) -> dict[str, Any]:
         "digest": task.digest,
         "directory": _relative(task.directory),
         "spec": asdict(task.spec),
-        "image": None if image is None else {"reference": image.reference, "digest": image.digest},
+        "image": None if image is None else _image_facts(image),
         "agent_timeout_seconds": task.agent_timeout_seconds,
         "verifier_timeout_seconds": task.verifier_timeout_seconds,
         "environment_variables": sorted(
@@ -231,6 +231,11 @@ def _task_facts(task: Task, facts: StudyFacts) -> dict[str, Any]:
             if item.id in own
         },
     }
+
+
+def _image_facts(image: PreparedImage) -> dict[str, Any]:
+    facts = {"reference": image.reference, "digest": image.digest}
+    return facts if image.base_digest is None else {**facts, "base_digest": image.base_digest}
 
 
 def _relative(directory: Path | None) -> str | None:

@@ -15,7 +15,7 @@ from pytest_infranoise.trial.model_api import (
     table_for,
 )
 
-JSON_END = '{"type":"result","subtype":"success","is_error":true,"api_error_status":%d,"num_turns":1}'
+JSON_END = '{"type":"result","subtype":"success","is_error":true,"api_error_status":%d,"turns":1}'
 
 # What claude-code 2.1, codex 0.171, mini-swe-agent 2.4 and aider 0.86 printed against a server that
 # answers with these codes; lines that no such run produced are marked.
@@ -38,8 +38,8 @@ SHOWN = [
     ("claude", "authentication", JSON_END % 401),
     ("codex", "rate limit", "ERROR: exceeded retry limit, last status: 429 Too Many Requests"),
     ("codex", "overload", "ERROR: exceeded retry limit, last status: 503 Service Unavailable"),
-    ("codex", "overload", "ERROR: unexpected status 529 <unknown status code>: Overloaded, url: h"),
-    ("codex", "rate limit", "ERROR: unexpected status 429 Too Many Requests: slow down"),  # not seen
+    ("codex", "overload", "ERROR: unexpected status 529 <unknown status code>: Overloaded, url:"),
+    ("codex", "rate limit", "ERROR: unexpected status 429 Too Many Requests: slow"),  # not seen
     ("codex", "authentication", "ERROR: unexpected status 401 Unauthorized: invalid x-api-key"),
     ("codex", "authentication", "ERROR: unexpected status 403 Forbidden: Request not allowed"),
     ("codex", "overload", "ERROR: We’re currently experiencing high demand, which may cause temp"),
@@ -51,7 +51,7 @@ SHOWN = [
         "rate limit",
         '{"type":"turn.failed","error":{"message":"exceeded retry limit, last status: 429 Too"}}',
     ),
-    ("mini", "rate limit", "RateLimitError: litellm.RateLimitError: RateLimitError: OpenAIException"),
+    ("mini", "rate limit", "RateLimitError: litellm.RateLimitError: RateLimitError: OpenAIExcept"),
     ("mini", "overload", "APIError: litellm.APIError: APIError: OpenAIException - Overloaded"),
     ("mini", "authentication", "litellm.exceptions.AuthenticationError: invalid key"),
     ("aider", "rate limit", "The API provider has rate limited you. Try again later or check your"),

@@ -25,6 +25,7 @@ from pytest_infranoise.backends.docker.placing import engine_cpus, find_ceilings
 from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Swap
+from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.model.task import PreparedImage, Task
@@ -101,8 +102,28 @@ class DockerBackend:
         """Pull or build the task's image once per content."""
         return self._images.prepare(task, progress)
 
-    def open(self, request: SandboxRequest) -> DockerSandbox:
-        """Create and start a container for one trial."""
+    def install(
+        self,
+        task: Task,
+        image: PreparedImage,
+        step: AgentInstall,
+        progress: Callable[[str], None],
+        *,
+        study: str,
+        owner: str,
+    ) -> PreparedImage:
+        """Install an agent in a container of the task's image, and keep that as an image."""
+        return self._images.installed(
+            task,
+            image,
+            step,
+            progress,
+            holder=["sh", "-c", HOLDER],
+            container_labels={LABEL: study, TRIAL_LABEL: "agent install", OWNER_LABEL: owner},
+        )
+
+    def open(self, request: SandboxRequest) -> DockerSandbox | ComposeSandbox:
+        """Create and start a container for one trial, with its helper services."""
         parent = self._ceiling(request)
         settings = self._container_settings(request, parent)
         container_id = None
@@ -192,6 +213,30 @@ class DockerBackend:
         if self._ceilings is not None:
             self._ceilings.close()
         self.client.close()
+
+
+def labels_of(request: SandboxRequest) -> dict[str, str]:
+    """Return the labels by which whatever belongs to a sandbox is found again."""
+    return {LABEL: request.study, TRIAL_LABEL: request.trial, OWNER_LABEL: request.owner}
+
+
+def main_service(request: SandboxRequest) -> dict[str, Any]:
+    """Return what a container of ours is given, in the keys of a compose file."""
+    settings = limits(request.allocation, swap=request.enforcement.swap)
+    if "nano_cpus" in settings:
+        settings["cpus"] = settings.pop("nano_cpus") / 1e9
+    if request.cpus is not None:
+        settings["cpuset"] = ",".join(map(str, request.cpus))
+    if request.task.workdir is not None:
+        settings["working_dir"] = request.task.workdir
+    return {
+        **settings,
+        "entrypoint": ["sh", "-c", HOLDER.replace("$", "$$")],
+        "command": [],
+        "user": "0",
+        "init": False,
+        "logging": {"driver": "none"},
+    }
 
 
 def limits(allocation: Allocation, *, swap: Swap = "none") -> dict[str, Any]:

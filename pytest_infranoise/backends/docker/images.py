@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from pytest_infranoise.backends.docker.builders import (
 from pytest_infranoise.backends.docker.connection import Endpoint
 from pytest_infranoise.backends.docker.context import context_digest
 from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, one_line
+from pytest_infranoise.backends.docker.installing import BASE_LABEL, InstallFailedError, install
 from pytest_infranoise.backends.docker.locks import exclusive
-from pytest_infranoise.errors import UsageError
+from pytest_infranoise.errors import SandboxError, UsageError
+from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.task import PreparedImage, Task
 
 IMAGE_LABEL = "pytest-infranoise.image"
@@ -35,6 +38,12 @@ def check_source(task: Task) -> None:
     context = task.image.build_context
     if task.image.docker_image:
         return
+    if context is None and task.directory is None:
+        raise UsageError(
+            f"{task.name}: names neither an image nor a Dockerfile; write "
+            'image="python:3.11-slim" in its infra marker, or name a default with the ini option '
+            "infra_default_image"
+        )
     if context is None:
         raise UsageError(f"{task.name}: names neither a docker_image nor a Dockerfile")
     if not (context / "Dockerfile").is_file():
@@ -92,6 +101,67 @@ class ImageStore:
         if self._find(reference) is None:
             raise UsageError(f"image {reference} was made, but the engine does not have it")
         return notes
+
+    # --- installing an agent ---------------------------------------------------------------------
+
+    def installed(
+        self,
+        task: Task,
+        image: PreparedImage,
+        step: AgentInstall,
+        progress: Progress,
+        *,
+        holder: Sequence[str],
+        container_labels: Mapping[str, str],
+    ) -> PreparedImage:
+        """Return an image with an agent installed, made by `installing.install` if need be.
+
+        Raises:
+            UsageError: the step fails, or the engine does.
+        """
+        base = image.digest or image.reference
+        digest = hashlib.sha256(f"{base} {step.digest}".encode()).hexdigest()
+        reference = f"{REPOSITORY}/agent:{digest[:20]}"
+
+        def make() -> tuple[str, ...]:
+            progress(f"{task.name}: installing the agent into {image.reference}")
+            install(
+                self._client,
+                base,
+                step,
+                tag=reference,
+                holder=list(holder),
+                labels={IMAGE_LABEL: digest, BASE_LABEL: base},
+                container_labels=container_labels,
+                timeout_seconds=task.build_timeout_seconds,
+            )
+            return ()
+
+        doing = f"install the agent into {image.reference}"
+        try:
+            self._once(reference, make)
+            made = self._prepared(reference, image.notes)
+        except InstallFailedError as error:
+            tail = [*error.tail[-10:], str(error)]
+            raise UsageError(_cannot(task, doing, tail)) from error
+        except SandboxError as error:
+            raise UsageError(_cannot(task, doing, [str(error)])) from error
+        except TRANSPORT_ERRORS as error:
+            raise UsageError(_cannot(task, doing, [explain(error)])) from error
+        return replace(made, user=image.user, base_digest=image.digest)
+
+    def made(
+        self, task: Task, reference: str, make: Callable[[], tuple[str, ...]]
+    ) -> PreparedImage:
+        """Return an image that `make` makes if it is not there, one process at a time.
+
+        Raises:
+            UsageError: it cannot be had.
+        """
+        try:
+            return self._prepared(reference, self._once(reference, make))
+        except TRANSPORT_ERRORS as error:
+            raise UsageError(f"{task.name}: its image cannot be had: {explain(error)}") from error
 
     # --- pulling ---------------------------------------------------------------------------------
 

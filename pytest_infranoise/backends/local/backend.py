@@ -39,6 +39,7 @@ from pytest_infranoise.backends.local.view import FilePlan
 from pytest_infranoise.backends.local.windows import ROOT, SHARED_MEMORY_BYTES, KernelWindows
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
+from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.model.task import PreparedImage, Task
@@ -160,6 +161,11 @@ class LocalBackend:
 
     def check(self, task: Task) -> Sequence[str]:
         """Return what is ignored of a task's image (`base.Backend.check`)."""
+        if task.compose is not None:
+            raise UsageError(
+                f"task {task.name}: {task.compose.file.name} asks for several containers, which "
+                "the local backend does not have; use --infra-backend=docker"
+            )
         warnings = []
         prepared = self._read(task)
         if prepared.dockerfile is not None and prepared.dockerfile.base is not None:
@@ -180,6 +186,25 @@ class LocalBackend:
         """Copy what the task's Dockerfile adds into a layer, once per content."""
         prepared = self._lay_down(task, progress)
         return PreparedImage(prepared.digest or _HOST, prepared.digest)
+
+    def install(
+        self,
+        task: Task,
+        image: PreparedImage,
+        step: AgentInstall,
+        progress: Callable[[str], None],
+        *,
+        study: str,
+        owner: str,
+    ) -> PreparedImage:
+        """Refuse: there is no image here to keep an installation in.
+
+        It would have to run in every trial, within that trial's limits, and so be measured.
+        """
+        raise UsageError(
+            "--infra-agent-install: the local backend has no images to install into; install the "
+            "agent on this host, whose file system every trial sees, or use --infra-backend=docker"
+        )
 
     def _read(self, task: Task) -> _Prepared:
         context = task.image.build_context

@@ -9,6 +9,7 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.report.model import one_line
 from pytest_infranoise.report.page.model import TrialNote
 from pytest_infranoise.report.terminal import trial_lines
+from pytest_infranoise.study.accounts import measured
 
 TRIALS_SHOWN = 40
 OUTPUT_CHARACTERS = 2_000
@@ -41,7 +42,7 @@ class Gathered:
 def gather(records: Iterable[Mapping[str, Any]], *, last_sample: int) -> Gathered:
     """Read the first attempts up to a sample, as the figures do."""
     found = Gathered()
-    for record in records:
+    for record in measured(records):
         if record["attempt"] != 1 or record["sample"] > last_sample:
             continue
         key = (record["task"], record["parameter_set"])

@@ -1,0 +1,63 @@
+"""What a report says beside the outcomes: refused attempts, and what agents say that they used."""
+
+from collections.abc import Callable, Iterator
+
+from pytest_infranoise.analysis.figures import plural
+from pytest_infranoise.model.usage import UsageTotals
+from pytest_infranoise.report.model import Line, one_line
+from pytest_infranoise.study.accounts import Accounts
+
+_NAMED = 5
+
+
+def account_lines(accounts: Accounts) -> Iterator[Line]:
+    """Yield a line for each that has anything to say."""
+    if accounts.api_errors:
+        yield Line(_api_words(accounts), "warn")
+    if accounts.usage.reported:
+        yield Line(usage_words(accounts.usage))
+        yield from _models(accounts.usage)
+
+
+def _api_words(accounts: Accounts) -> str:
+    words = (
+        f"refused by the model's provider: {plural(accounts.api_errors, 'attempt')} of "
+        f"{plural(accounts.refused_trials, 'trial')}, in no rate"
+    )
+    left = accounts.unmeasured
+    if not left:
+        return f"{words}; each was tried again and measured"
+    named = [f"{one_line(task, 60)} {name}-s{sample}" for task, name, sample in left[:_NAMED]]
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return f"{words}; not measured yet: {', '.join(named)}{more} (--infra-resume tries them again)"
+
+
+def usage_words(usage: UsageTotals) -> str:
+    """Return the sums with how many attempts each is known of."""
+    parts = [
+        _part(usage, "cost_usd", lambda value: f"{value:.2f} USD"),
+        _part(usage, "input_tokens", lambda value: f"{value:,.0f} input tokens"),
+        _part(usage, "output_tokens", lambda value: f"{value:,.0f} output tokens"),
+        _part(usage, "model_seconds", lambda value: f"{value:,.0f} s waiting for the model"),
+        _part(usage, "retries", lambda value: plural(int(value), "repeated request")),
+    ]
+    known = [part for part in parts if part is not None]
+    return "agents report: " + (", ".join(known) or "neither cost nor tokens nor time")
+
+
+def _part(usage: UsageTotals, name: str, write: Callable[[float], str]) -> str | None:
+    value, known = usage.sums.get(name), usage.known.get(name, 0)
+    if value is None:
+        return None
+    of = "" if known == usage.attempts else f" (known of {known} of {usage.attempts} attempts)"
+    return write(value) + of
+
+
+def _models(usage: UsageTotals) -> Iterator[Line]:
+    """Name the models where there was more than one: outcomes may come from any of them."""
+    models = usage.texts.get("model", [])
+    versions = usage.texts.get("agent_version", [])
+    for what, found in (("models", models), ("agent versions", versions)):
+        if len(found) > 1:
+            shown = ", ".join(one_line(text, 40) for text in found[:_NAMED])
+            yield Line(f"agents report {len(found)} different {what}: {shown}", "warn")
