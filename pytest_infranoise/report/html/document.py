@@ -17,7 +17,7 @@ from pytest_infranoise.report.html.svg import Labels
 from pytest_infranoise.report.html.tables import fact_list, table, task_table
 from pytest_infranoise.report.html.time import drift_figure, lanes
 from pytest_infranoise.report.model import capital
-from pytest_infranoise.report.page.model import LiftChart, Page, TrialNote, legend
+from pytest_infranoise.report.page.model import MEANINGS, LiftChart, Page, TrialNote
 from pytest_infranoise.report.tables import SHOWN_OUTCOMES, outcome_word
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -123,15 +123,11 @@ def _lift(page: Page, labels: Labels) -> list[Element]:
     if page.lift is None:
         return []
     words = tag("ul", *(_effect_words(page.lift, page.compared)), class_="effects")
-    note = (
-        f"Shaded: the margin of +-{100 * page.lift.margin:.3g} points. A set whose thick 90% "
-        "interval lies inside it is equivalent; the thin line is the 95% interval."
-    )
     drawing = _figure(page.lift.title, lift_figure(page.lift, labels))
     compared = [] if page.comparisons is None else [table(page.comparisons)]
     return [
         tag("div", drawing, words, class_="pair"),
-        tag("p", note, class_="note"),
+        tag("p", page.lift.note, class_="note"),
         *compared,
     ]
 
@@ -176,8 +172,8 @@ def _legend() -> Element:
     chips: list[Child] = []
     for outcome in SHOWN_OUTCOMES:
         word = outcome_word(outcome)
-        meaning = legend([outcome]).removeprefix(f"{word}: ").removesuffix(".")
-        chips.append(tag("li", tag("span", word, class_=f"chip {word}"), f" {meaning}"))
+        chip = tag("span", word, class_=f"chip {word}")
+        chips.append(tag("li", chip, f" {MEANINGS[outcome]}"))
     return tag("ul", *chips, class_="legend")
 
 

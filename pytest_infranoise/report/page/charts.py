@@ -74,13 +74,15 @@ def lift_chart(analysis: Analysis) -> LiftChart | None:
         return None
     effects = tuple(_effect(item, analysis) for item in compared)
     said = "; ".join(f"{item.label}: {item.words}" for item in effects)
+    shown = f"+-{100 * margin:.3g} points"
     return LiftChart(
         f"Lift over {baseline}",
         baseline,
         margin,
         effects,
-        f"Success minus success at {baseline}, in points, beside the margin of "
-        f"+-{100 * margin:.3g} points. {said}.",
+        f"Success minus success at {baseline}, in points, beside the margin of {shown}. {said}.",
+        f"Shaded: the margin of {shown}. A set whose thick 90% interval lies inside it is "
+        "equivalent; the thin line is the 95% interval.",
     )
 
 

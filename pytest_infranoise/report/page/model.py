@@ -4,7 +4,7 @@ Rates and differences are proportions; texts may hold other people's names and o
 renders them escapes them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_infranoise.model.outcome import Outcome
@@ -55,13 +55,17 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class LiftChart:
-    """Lift of every set against the baseline, beside the margin within which it does not matter."""
+    """Lift of every set against the baseline, beside the margin within which it does not matter.
+
+    `note` says how to read it.
+    """
 
     title: str
     baseline: str
     margin: float
     effects: tuple[Effect, ...]
     description: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +189,11 @@ class Page:
     made_by: str
 
 
-def legend(outcomes: Sequence[Outcome]) -> str:
-    """Return what each outcome means, in a sentence each."""
-    return " ".join(_MEANINGS[outcome] for outcome in outcomes)
-
-
-_MEANINGS = {
-    Outcome.PASSED: "passed: the verifier accepted.",
-    Outcome.FAILED: "failed: the agent's own doing.",
-    Outcome.TIMEOUT: "timeout: the agent's time was up.",
-    Outcome.OOM: "oom: killed at the trial's own threshold.",
-    Outcome.INFRA_ERROR: "infra: an error of the infrastructure.",
+MEANINGS: Mapping[Outcome, str] = {
+    Outcome.PASSED: "the verifier accepted",
+    Outcome.FAILED: "the agent's own doing",
+    Outcome.TIMEOUT: "the agent's time was up",
+    Outcome.OOM: "killed at the trial's own threshold",
+    Outcome.INFRA_ERROR: "an error of the infrastructure",
 }
+"""What each outcome means, in a few words."""
