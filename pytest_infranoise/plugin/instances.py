@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_infranoise.agents.base import IN_SANDBOX
 from pytest_infranoise.agents.patch import PatchAgent
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Task
@@ -79,7 +80,11 @@ class SwebenchSource:
         self.agent = PatchAgent(
             predictions.model,
             {task.name: patch_files(predictions.patches[task.name]) for task in kept},
-            settings={"predictions": path.name, "predictions_sha256": predictions.digest},
+            settings={
+                "predictions": path.name,
+                "predictions_sha256": predictions.digest,
+                "location": IN_SANDBOX,
+            },
         )
         return kept
 
