@@ -6,7 +6,7 @@ record that says so.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -95,6 +95,11 @@ class StudyRecorder:
         """The manifest, captured when it is first needed: at the first record."""
         now = capture_manifest(study_facts(self.runtime), self.runtime.redactor)
         return now if self.resumption is None else self.resumption.manifest(now)
+
+    @property
+    def last_manifest(self) -> Mapping[str, Any]:
+        """The manifest as it was last written: with the study's end once that has come."""
+        return self.manifest if self._writer is None else self._writer.manifest
 
     @property
     def all_records(self) -> list[dict[str, Any]]:

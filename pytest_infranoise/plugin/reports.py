@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def report_lines(
         return
     from pytest_infranoise.report.files import Report, write_files
 
+    view = replace(view, manifest=recorder.last_manifest)
     report = Report(view, lambda: recorder.all_records, gates, tuple(recorder.problems))
     for file in files:
         try:

@@ -40,6 +40,7 @@ def test_one_session_writes_every_kind_of_report(
     assert (path / "summary.md").read_text().partition(made)[0] == (
         "# Job\n\n" + markdown.partition(made)[0]
     )
+    assert "- **ended**: 20" in markdown
     records = {(item["task"], item["parameter_set"]): item for item in bench.records()}
     rows = list(csv.DictReader((path / "report.csv").read_text().splitlines()))
     assert {(row["task"], row["parameter_set"]): row["outcome"] for row in rows} == bench.outcomes()
