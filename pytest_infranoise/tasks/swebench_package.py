@@ -65,7 +65,8 @@ def swebench_package() -> SwebenchPackage:
         ) from None
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"--infra-swebench: the swebench that is installed is no version 5 ({error}); {INSTALL}"
+            f"--infra-swebench: the installed swebench cannot be used ({error}); version 5 is "
+            f"needed: {INSTALL}"
         ) from None
     finally:
         # Importing it reads a .env file into the environment, which nobody asked for.

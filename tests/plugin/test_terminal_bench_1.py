@@ -8,21 +8,8 @@ import pytest
 from bench import Bench
 from sandboxes import PYTHON
 from swebench_repository import COMMON_LAYERS
+from terminal_bench_compose import COMPOSE
 
-COMPOSE = """# You usually don't need to modify anything in this file.
-services:
-  client:
-    build:
-      dockerfile: Dockerfile
-    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
-    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
-    command: [ "sh", "-c", "sleep infinity" ]
-    environment:
-      - TEST_DIR=${T_BENCH_TEST_DIR}
-    volumes:
-      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
-      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
-"""
 TESTS = """import os
 from pathlib import Path
 

@@ -218,9 +218,10 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_older_package_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    swebench_package()
     package_module.swebench_package.cache_clear()
     monkeypatch.delattr(sys.modules["swebench.harness.utils"], "make_test_spec")
-    with pytest.raises(UsageError, match="is no version 5"):
+    with pytest.raises(UsageError, match="version 5 is needed"):
         swebench_package()
 
 
@@ -259,7 +260,7 @@ def grade(tmp_path: Path, row: Callable[..., dict[str, Any]]) -> Callable[..., V
     return lambda output, proof=None: grader.grade(output, proof)
 
 
-PROOF = "curl: (6) Could not resolve host: pypi.org"
+PROOF = "curl: (6) Could not resolve host: packages.some.org"
 
 
 @pytest.mark.parametrize(

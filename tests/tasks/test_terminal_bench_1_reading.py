@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from terminal_bench_compose import COMPOSE
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause
@@ -15,20 +16,6 @@ from pytest_infranoise.tasks.pytest_summary import PytestSummaryGrader, summary_
 from pytest_infranoise.units import MIB
 
 TASK = "instruction: |-\n  Make it.\n  Well.\n"
-COMPOSE = """
-services:
-  client:
-    build:
-      dockerfile: Dockerfile
-    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
-    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
-    command: [ "sh", "-c", "sleep infinity" ]
-    environment:
-      - TEST_DIR=${T_BENCH_TEST_DIR}
-    volumes:
-      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
-      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
-"""
 FILES = {
     "task.yaml": TASK,
     "docker-compose.yaml": COMPOSE,
