@@ -61,10 +61,11 @@ def _found(client: "DockerClient | None", *, with_images: bool) -> list[Found]:
 
     found: list[Found] = []
     if client is not None:
-        from pytest_infranoise.cli.leftovers_docker import containers
+        from pytest_infranoise.cli.leftovers_docker import containers, shared
 
         with engine_calls("looking for leftovers"):
             found += containers(client)
+            found += shared(client)  # after the containers that use them
     try:
         found += sandboxes()
     except BackendUnavailableError as error:

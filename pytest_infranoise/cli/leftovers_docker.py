@@ -1,6 +1,8 @@
 """What dead runs left on a Docker Engine."""
 
+import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from docker import DockerClient
@@ -23,6 +25,35 @@ def containers(client: DockerClient) -> list[Found]:
             Found("container", name, labels[LABEL], life, reason, _container(client, item["Id"]))
         )
     return found
+
+
+def shared(client: DockerClient) -> list[Found]:
+    """Return every network and volume of ours: those of tasks of several containers."""
+    api: Any = client.api
+    found = []
+    networks = api.networks(filters={"label": LABEL})
+    for item in networks:
+        found.append(_shared("network", item, item["Id"], api.remove_network))
+    for item in api.volumes(filters={"label": LABEL})["Volumes"] or ():
+        found.append(_shared("volume", item, item["Name"], api.remove_volume))
+    return found
+
+
+def _shared(
+    kind: str, item: dict[str, Any], identifier: str, remove_one: Callable[[str], None]
+) -> Found:
+    labels = item["Labels"]
+    made = item.get("Created") or item["CreatedAt"]
+    life, reason = life_of_owner(labels.get(OWNER_LABEL, ""), _seconds(made))
+    return Found(kind, item["Name"], labels[LABEL], life, reason, lambda: remove_one(identifier))
+
+
+def _seconds(text: str) -> float:
+    """Return a time of the engine as seconds; it has more digits than Python reads."""
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
+    if match is None:
+        raise ValueError(f"not a time: {text!r}")
+    return datetime.fromisoformat(match[1] + match[2].replace("Z", "+00:00")).timestamp()
 
 
 def images(client: DockerClient, is_busy: bool) -> list[Found]:

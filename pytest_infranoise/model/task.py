@@ -14,6 +14,9 @@ RewardStrategy = Literal["mean", "final"]
 MAIN_SERVICE = "main"
 """The container of a task that the agent works in; any other is a helper service."""
 
+LOGS_SOURCE = "/infranoise-logs"
+"""Stands in compose files for the host folders that other harnesses mount logs from."""
+
 
 class Grader(Protocol):
     """Judges a task by what its tests print, for formats whose tests write no reward."""
@@ -165,7 +168,7 @@ class Task:
     or stand in their place. With a `grader` the tests' output is judged instead of a reward.
 
     `verifier` is where the tests run, None for the sandbox in which the agent worked; it gets the
-    `artifacts`, after the commands of `collect`.
+    `artifacts`, after the commands of `collect`. With `compose` the task has helper services.
     """
 
     name: str
@@ -198,6 +201,7 @@ class Task:
     verifier: SeparateVerifier | None = None
     artifacts: tuple[Artifact, ...] = ()
     collect: tuple[CollectCommand, ...] = ()
+    compose: ComposeSource | None = None
 
     @property
     def sandboxes(self) -> tuple["Task", ...]:

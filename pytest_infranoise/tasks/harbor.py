@@ -13,6 +13,13 @@ from pathlib import Path
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import ImageSource, Task
 from pytest_infranoise.tasks.artifacts import read_artifacts, read_collect
+from pytest_infranoise.tasks.compose import (
+    COMPOSE_FILE,
+    check_no_services,
+    compose_variables,
+    read_compose,
+    with_compose,
+)
 from pytest_infranoise.tasks.digest import directory_digest
 from pytest_infranoise.tasks.instruction import read_instruction
 from pytest_infranoise.tasks.place import Place, display_path
@@ -120,6 +127,7 @@ def read_task(
         artifacts=read_artifacts(file.artifacts, place),
         collect=read_collect(file.verifier.collect, place.below("verifier")),
     )
+    task = _with_helpers(task, host_environment, default_memory_bytes)
     task = add_verifiers(task, file, place, host_environment)
     return TaskReading(task, tuple(_warnings(file, task, schema, directory)))
 
@@ -168,15 +176,39 @@ def _allowed_hosts(file: TaskFile) -> Iterator[tuple[tuple[str | int, ...], list
         yield ("steps", number, "verifier"), step.verifier.allowed_hosts
 
 
+def _with_helpers(
+    task: Task, host_environment: Mapping[str, str], default_memory_bytes: int | None
+) -> Task:
+    """Return the task with the services of its compose file, if it has one."""
+    assert task.directory is not None
+    context = task.directory / "environment"
+    path = context / COMPOSE_FILE
+    if not path.is_file():
+        check_no_services(task)
+        return task
+    reading = read_compose(
+        path,
+        variables=compose_variables(task, context),
+        host_environment=host_environment,
+        default_memory_bytes=default_memory_bytes,
+    )
+    if task.image == ImageSource() and not reading.has_main_image:
+        raise UsageError(f"{display_path(path)}: services.main: no image, and no Dockerfile beside")
+    return with_compose(task, reading)
+
+
 def _image(file: TaskFile, directory: Path, place: Place) -> ImageSource:
-    """Return the image's source; with a name, a Dockerfile beside it still tells WORKDIR, ENV."""
+    """Return the image's source; with a name, a Dockerfile beside it still tells WORKDIR, ENV.
+
+    None at all where a compose file is left to say it.
+    """
     name = file.environment.docker_image
     context = directory / "environment"
     has_dockerfile = (context / "Dockerfile").is_file()
     if name is not None and not name.strip():
         where = place.key("environment", "docker_image")
         raise UsageError(f"{where}: empty; name an image, or remove the key to build one")
-    if name is None and not has_dockerfile:
+    if name is None and not has_dockerfile and not (context / COMPOSE_FILE).is_file():
         raise UsageError(
             f"{display_path(context / 'Dockerfile')}: missing; add it, or name an image with "
             "[environment] docker_image"

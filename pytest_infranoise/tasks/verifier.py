@@ -7,6 +7,7 @@ from pathlib import Path
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.model.task import ImageSource, SeparateVerifier, Task
+from pytest_infranoise.tasks.compose import COMPOSE_FILE
 from pytest_infranoise.tasks.place import Place, display_path
 from pytest_infranoise.tasks.resources import declared_storage, spec_or
 from pytest_infranoise.tasks.schema import EnvironmentTable, TaskFile, VerifierTable
@@ -14,8 +15,6 @@ from pytest_infranoise.tasks.steps import read_healthcheck
 from pytest_infranoise.tasks.templates import resolve
 from pytest_infranoise.tasks.unsupported import is_separate, network_of
 from pytest_infranoise.units import parse_seconds
-
-COMPOSE_FILE = "docker-compose.yaml"
 
 
 def add_verifiers(
@@ -71,8 +70,10 @@ def _with_verifiers(
     spec: ResourceSpec, verifiers: list[ResourceSpec], *, at_once: bool
 ) -> ResourceSpec:
     """Return the spec with what verifiers need beside (`at_once`) or beyond the agent's share."""
-    own_memory = 0 if at_once else spec.memory_guarantee_bytes
-    own_cores = 0.0 if at_once else spec.cpu_guarantee_cores or 0.0
+    own_memory, own_cores = 0, 0.0
+    if not at_once:
+        own_memory = spec.memory_guarantee_bytes + spec.beside_memory_bytes
+        own_cores = (spec.cpu_guarantee_cores or 0.0) + spec.beside_cpu_cores
     memory = max((item.memory_guarantee_bytes - own_memory for item in verifiers), default=0)
     cores = max(((item.cpu_guarantee_cores or 0.0) - own_cores for item in verifiers), default=0.0)
     return replace(
@@ -117,6 +118,12 @@ class _Reader:
                 )
             if (folder / "Dockerfile").is_file():
                 return ImageSource(None, folder), True
+        if self.task.compose is not None:
+            raise UsageError(
+                f"{self.task.compose.place}: a separate verifier of several containers, which is "
+                "not supported yet; give it an image of its own (tests/Dockerfile), or leave this "
+                "task out"
+            )
         return self.task.image, False
 
     def _sandbox(self, table: EnvironmentTable, place: Place, image: ImageSource) -> Task:

@@ -143,7 +143,11 @@ def test_artifacts_and_commands_add_up(make_task: TaskMaker) -> None:
         f"{STEP}artifacts = [{{ source = '/d', service = 'db' }}]\n"
         "[[steps.verifier.collect]]\ncommand = 'y'\ntimeout_sec = 3\n"
     )
-    task = read(make_task(toml, files=ONE))
+    compose = {
+        "environment/docker-compose.yaml": "services: {db: {image: x, mem_limit: 64m}}\n",
+        "tests/Dockerfile": "FROM x\n",
+    }
+    task = read(make_task(toml, files={**ONE, **compose}))
     own = (Artifact("/a"), Artifact("/b"), Artifact("/c", ("*.o",)))
     assert task.artifacts == own
     assert task.steps[0].artifacts == (*own, Artifact("/d", service="db"))

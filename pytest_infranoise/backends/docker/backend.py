@@ -18,6 +18,12 @@ from pytest_infranoise.backends.base import (
     SandboxRequest,
 )
 from pytest_infranoise.backends.ceilings import share_protection
+from pytest_infranoise.backends.docker.compose import ComposeProjects
+from pytest_infranoise.backends.docker.compose_sandbox import (
+    PROJECT_LABEL,
+    ComposeSandbox,
+    remove_shared,
+)
 from pytest_infranoise.backends.docker.connection import connect
 from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, starting
 from pytest_infranoise.backends.docker.images import ImageStore, check_source
@@ -82,6 +88,7 @@ class DockerBackend:
         )
         self._has_private_cgroups = self._info.cgroup_version == 2
         self._images = ImageStore(self.client, self.endpoint, self._info.engine_id)
+        self._projects = ComposeProjects(self.client, self.endpoint, self._images)
 
     @property
     def info(self) -> EngineInfo:
@@ -90,16 +97,19 @@ class DockerBackend:
 
     def check(self, task: Task) -> Sequence[str]:
         """Return warnings about a task; raises `UsageError` for what cannot be had here."""
-        check_source(task)
+        if task.compose is None:
+            check_source(task)
         if task.spec.cpu_limit_cores is not None and not self._info.details["cpu_limit"]:
             raise UsageError(
                 f"{task.name}: declares cpus, but {self._info.engine} cannot limit CPU here; use "
                 "another engine, or remove cpus from the task"
             )
-        return ()
+        return () if task.compose is None else self._projects.check(task)
 
     def prepare(self, task: Task, progress: Callable[[str], None]) -> PreparedImage:
-        """Pull or build the task's image once per content."""
+        """Pull or build the task's image once per content, and those of its services."""
+        if task.compose is not None:
+            return self._projects.prepare(task, progress)
         return self._images.prepare(task, progress)
 
     def install(
@@ -125,6 +135,16 @@ class DockerBackend:
     def open(self, request: SandboxRequest) -> DockerSandbox | ComposeSandbox:
         """Create and start a container for one trial, with its helper services."""
         parent = self._ceiling(request)
+        if request.task.compose is not None:
+            sandbox = self._projects.open(
+                request,
+                main_service(request),
+                labels_of(request),
+                cgroup_parent=parent,
+                counters_on_host=self._counters_on_host,
+            )
+            self._share_protection(request)
+            return sandbox
         settings = self._container_settings(request, parent)
         container_id = None
         try:
@@ -132,8 +152,7 @@ class DockerBackend:
                 api: Any = self.client.api
                 container_id = api.create_container_from_config(*settings)["Id"]
                 api.start(container_id)
-            if self._ceilings is not None and self._info.cgroup_version == 2:
-                share_protection(self._ceilings.folder(request.study))
+            self._share_protection(request)
             return DockerSandbox(
                 self.client,
                 container_id,
@@ -145,6 +164,10 @@ class DockerBackend:
                 with suppress(*TRANSPORT_ERRORS):
                     remove(self.client, container_id)
             raise
+
+    def _share_protection(self, request: SandboxRequest) -> None:
+        if self._ceilings is not None and self._info.cgroup_version == 2:
+            share_protection(self._ceilings.folder(request.study))
 
     def _ceiling(self, request: SandboxRequest) -> str | None:
         """Return the cgroup that the container goes into, with the study's ceiling in force."""
@@ -180,11 +203,7 @@ class DockerBackend:
             user="0",
             environment=dict(request.environment),
             working_dir=request.task.workdir,
-            labels={
-                LABEL: request.study,
-                TRIAL_LABEL: request.trial,
-                OWNER_LABEL: request.owner,
-            },
+            labels=labels_of(request),
             healthcheck=Healthcheck(test=["NONE"]),  # its probes would run beside the agent
             host_config=host_config,
         )
@@ -197,16 +216,17 @@ class DockerBackend:
             labels.append(f"{OWNER_LABEL}={owner}")
         client = self.endpoint.client()
         try:
-            found = client.api.containers(all=True, quiet=True, filters={"label": labels})
+            found = client.api.containers(all=True, filters={"label": labels})
             for container in found:
                 remove(client, container["Id"])
+            remove_shared(client, *labels)
         except TRANSPORT_ERRORS as error:
             raise SandboxError("engine", f"docker, sweeping {study}: {explain(error)}") from error
         finally:
             client.close()
         if owner is None and self._ceilings is not None:
             self._ceilings.remove(study)
-        return len(found)
+        return len({item["Labels"].get(PROJECT_LABEL, item["Id"]) for item in found})
 
     def close(self) -> None:
         """Release connections and shared ceilings."""
@@ -304,6 +324,7 @@ def engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...])
             "architecture": facts.get("Architecture"),
             "cgroup_driver": facts.get("CgroupDriver"),
             "storage_driver": facts.get("Driver"),
+            "storage_folder": facts.get("DockerRootDir"),
             "storage_folder": facts.get("DockerRootDir"),
             "runtime": facts.get("DefaultRuntime"),
             "swap_limit": bool(facts.get("SwapLimit")),

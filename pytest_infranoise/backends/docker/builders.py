@@ -127,7 +127,7 @@ def build_with_buildkit(endpoint: Endpoint, build: Build) -> Iterator[str]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_client_environment(endpoint),
+        env=client_environment(endpoint),
         start_new_session=True,  # a Ctrl-C is ours to handle, and the whole group can be ended
         text=True,
         errors="replace",
@@ -136,7 +136,7 @@ def build_with_buildkit(endpoint: Endpoint, build: Build) -> Iterator[str]:
 
     def expire() -> None:
         expired.append(True)
-        _end_group(process)
+        end_group(process)
 
     timer = Timer(build.timeout_seconds, expire)
     timer.start()
@@ -146,7 +146,7 @@ def build_with_buildkit(endpoint: Endpoint, build: Build) -> Iterator[str]:
         code = process.wait()
     finally:
         timer.cancel()
-        _end_group(process)
+        end_group(process)
         process.wait()
     if expired:
         raise _too_long(build)
@@ -154,7 +154,7 @@ def build_with_buildkit(endpoint: Endpoint, build: Build) -> Iterator[str]:
         raise BuildFailedError(f"docker build returned {code}")
 
 
-def _client_environment(endpoint: Endpoint) -> dict[str, str]:
+def client_environment(endpoint: Endpoint) -> dict[str, str]:
     """Point the command line at our engine, whatever its own context says."""
     environment = {**os.environ, "DOCKER_BUILDKIT": "1", "DOCKER_HOST": endpoint.host}
     environment.pop("DOCKER_CONTEXT", None)
@@ -165,7 +165,8 @@ def _client_environment(endpoint: Endpoint) -> dict[str, str]:
     return environment
 
 
-def _end_group(process: "subprocess.Popen[str]") -> None:
+def end_group(process: "subprocess.Popen[str]") -> None:
+    """Kill a process that leads a group of its own, with all its children, if it still runs."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

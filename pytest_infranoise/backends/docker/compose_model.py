@@ -1,0 +1,249 @@
+"""A trial's own compose file, made of the task's: our limits and labels in, what is shared out.
+
+Pure: it turns what Compose says of the task's file (`Compose.config`) into what one trial starts.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.model.task import LOGS_SOURCE, ComposeSource, HelperService
+
+OUR_IMAGE = "pytest-infranoise-main"
+"""Stands for the image of the task's own Dockerfile or docker_image in a compose file."""
+
+_IMAGE_KEYS = ("image", "build", "pull_policy")
+_LIMIT_KEYS = (
+    *("deploy", "mem_limit", "memswap_limit", "mem_reservation", "mem_swappiness", "storage_opt"),
+    *("cpus", "cpu_count", "cpu_percent", "cpu_shares", "cpu_quota", "cpu_period", "cpuset"),
+    *("cgroup_parent", "oom_kill_disable", "oom_score_adj"),
+)
+_OURS = ("container_name", "ports", "restart", "logging", "profiles", "scale")
+_HOST_KEYS = {
+    "privileged": (True,),
+    "network_mode": ("host",),
+    "pid": ("host",),
+    "ipc": ("host",),
+    "cgroup": ("host",),
+}
+_SLEEPERS = ("sleep infinity", "tail -f /dev/null", "sleep inf")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSettings:
+    """What one trial's containers get: `main` in the keys of a compose file, `labels` for all.
+
+    `images` are by service. `environment` is added to the main service's.
+    """
+
+    images: Mapping[str, str]
+    labels: Mapping[str, str]
+    main: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    has_network: bool = True
+    cgroup_parent: str | None = None
+
+
+def check_model(model: Mapping[str, Any], source: ComposeSource) -> None:
+    """Refuse what trials beside each other would share, or what lifts their limits.
+
+    Raises:
+        UsageError: one line that names the file, the service and the key.
+    """
+    where = source.place
+    for kind in ("networks", "volumes"):
+        for name, value in (model.get(kind) or {}).items():
+            if (value or {}).get("external"):
+                raise UsageError(
+                    f"{where}: {kind}.{name}.external: trials would share it; remove external"
+                )
+    known = {source.main, *(item.name for item in source.helpers)}
+    for name, service in _services(model):
+        if name not in known:
+            raise UsageError(
+                f"{where}: services.{name}: comes from another file; its resources must be here"
+            )
+        _check_service(service, f"{where}: services.{name}")
+
+
+def _check_service(service: Mapping[str, Any], where: str) -> None:
+    for key, refused in _HOST_KEYS.items():
+        if service.get(key) in refused:
+            value = service[key] if isinstance(service[key], str) else "true"
+            raise UsageError(
+                f"{where}.{key}: {value} takes the service out of its trial, which is not "
+                "supported; leave this task out"
+            )
+    for mount in _mounts(service):
+        if mount.get("type") == "bind" and not _is_logs(mount) and not _is_harmless(mount):
+            raise UsageError(
+                f"{where}.volumes: {mount['source']} can be written from inside, and trials would "
+                "share it; mount it read-only (:ro), or copy it into the image"
+            )
+
+
+def ignored(model: Mapping[str, Any], source: ComposeSource) -> Iterator[str]:
+    """Yield a warning for each thing in the file that has no effect here."""
+    for name, service in _services(model):
+        if service.get("ports"):
+            yield "docker-compose.yaml: ports: not published on the host"
+        if service.get("restart") not in (None, "no"):
+            yield "docker-compose.yaml: restart: a service that ends is not started again"
+        if name != source.main:
+            continue
+        for key in ("command", "entrypoint"):
+            if service.get(key) and not _only_sleeps(service[key]):
+                yield f"docker-compose.yaml: {name}.{key}: not run in the agent's container"
+        if any(service.get(key) for key in ("mem_limit", "cpus", "deploy")):
+            yield f"docker-compose.yaml: {name}: limits are the parameter set's"
+
+
+def _only_sleeps(command: Any) -> bool:
+    text = command if isinstance(command, str) else " ".join(map(str, command))
+    return any(word in text for word in _SLEEPERS)
+
+
+def trial_file(
+    model: Mapping[str, Any], source: ComposeSource, settings: TrialSettings
+) -> dict[str, Any]:
+    """Return the compose file of one trial."""
+    helpers = {item.name: item for item in source.helpers}
+    found = dict(_services(model))
+    services = {
+        name: _common(found[name], name, settings) | _helper(found[name], helpers[name])
+        for name in found
+        if name != source.main
+    }
+    own = found.get(source.main, {})
+    services[source.main] = _common(own, source.main, settings) | _main(own, settings)
+    volumes = {**(model.get("volumes") or {}), **_log_volumes(found)}
+    networks = {"default": {}, **(model.get("networks") or {})}
+    labels = doubled(settings.labels)
+    inner = {} if settings.has_network else {"internal": True}
+    kept = {key: model[key] for key in ("secrets", "configs") if model.get(key)}
+    return {
+        "version": "3.9",
+        "services": services,
+        "networks": {name: _labelled(item, labels) | inner for name, item in networks.items()},
+        "volumes": {name: _labelled(item, labels) for name, item in volumes.items()},
+        **kept,
+    }
+
+
+def doubled(values: Mapping[str, str]) -> dict[str, str]:
+    """Return values as a compose file holds them: with every dollar twice."""
+    return {name: value.replace("$", "$$") for name, value in values.items()}
+
+
+def _services(model: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, service in (model.get("services") or {}).items():
+        if not service.get("profiles"):
+            yield name, service
+
+
+def _common(service: Mapping[str, Any], name: str, settings: TrialSettings) -> dict[str, Any]:
+    """Return what every service keeps and gets."""
+    dropped = {*_IMAGE_KEYS, *_LIMIT_KEYS, *_OURS}
+    kept = {key: value for key, value in service.items() if key not in dropped}
+    kept |= {
+        "image": settings.images[name],
+        "labels": {**_labels(service.get("labels")), **doubled(settings.labels)},
+        "restart": "no",
+        "logging": {"driver": "json-file", "options": {"max-size": "1m"}},
+    }
+    if settings.cgroup_parent is not None:
+        kept["cgroup_parent"] = settings.cgroup_parent
+    mounts = [_mount(item) for item in _mounts(service)]
+    if mounts:
+        kept["volumes"] = mounts
+    if service.get("network_mode") is None:
+        kept["networks"] = _networks(service)
+    return kept
+
+
+def _helper(service: Mapping[str, Any], helper: HelperService) -> dict[str, Any]:
+    limits: dict[str, Any] = {
+        "mem_limit": helper.memory_limit_bytes,
+        "memswap_limit": helper.memory_limit_bytes,
+    }
+    if helper.cpu_limit_cores is not None:
+        limits["cpus"] = helper.cpu_limit_cores
+    return limits
+
+
+def _main(service: Mapping[str, Any], settings: TrialSettings) -> dict[str, Any]:
+    """Return the main service's own; an image's healthcheck would run beside the agent."""
+    environment = {**_environment(service.get("environment")), **doubled(settings.environment)}
+    health = {} if service.get("healthcheck") else {"healthcheck": {"disable": True}}
+    return {**settings.main, **health, "environment": environment}
+
+
+def _environment(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        pairs = (str(item).partition("=") for item in value)
+        return {name: text if sign else None for name, sign, text in pairs}
+    return dict(value or {})
+
+
+def _labels(value: Any) -> dict[str, Any]:
+    return {name: text or "" for name, text in _environment(value).items()}
+
+
+def _networks(service: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a service's networks; a fixed name of its container stays a name in them."""
+    given = service.get("networks") or ["default"]
+    networks = dict.fromkeys(given) if isinstance(given, list) else dict(given)
+    name = service.get("container_name")
+    if not name:
+        return networks
+    return {
+        network: {**(own or {}), "aliases": [*((own or {}).get("aliases") or []), name]}
+        for network, own in networks.items()
+    }
+
+
+def _mounts(service: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a service's volumes in the long form."""
+    for item in service.get("volumes") or ():
+        if not isinstance(item, str):
+            yield dict(item)
+            continue
+        source, colon, rest = item.partition(":")
+        target, _, mode = rest.partition(":")
+        if not colon:
+            yield {"type": "volume", "target": source}
+            continue
+        kind = "bind" if source.startswith("/") else "volume"
+        read_only = "ro" in mode.split(",")
+        yield {"type": kind, "source": source, "target": target, "read_only": read_only}
+
+
+def _mount(mount: dict[str, Any]) -> dict[str, Any]:
+    """Return a mount for one trial: a folder of logs is a volume of its own."""
+    if not _is_logs(mount):
+        return mount
+    return {"type": "volume", "source": _log_volume(mount), "target": mount["target"]}
+
+
+def _log_volumes(services: Mapping[str, Any]) -> dict[str, Any]:
+    mounts = (mount for service in services.values() for mount in _mounts(service))
+    return {_log_volume(mount): {} for mount in mounts if _is_logs(mount)}
+
+
+def _log_volume(mount: Mapping[str, Any]) -> str:
+    return "infranoise-logs-" + str(mount["source"]).removeprefix(LOGS_SOURCE + "/")
+
+
+def _is_logs(mount: Mapping[str, Any]) -> bool:
+    return str(mount.get("source", "")).startswith(LOGS_SOURCE + "/")
+
+
+def _is_harmless(mount: Mapping[str, Any]) -> bool:
+    """Whether a host folder can only be read; a socket answers those who can only read it."""
+    return bool(mount.get("read_only")) and not str(mount["source"]).endswith(".sock")
+
+
+def _labelled(item: Mapping[str, Any] | None, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return a network or volume with our labels, and no name that all trials would share."""
+    return {key: value for key, value in (item or {}).items() if key != "name"} | {"labels": labels}
