@@ -191,9 +191,11 @@ def _summary_lines(item: AgentSummary, calibration: Calibration) -> Iterator[Lin
 def _expected_words(expected: ExpectedRate, calibration: Calibration) -> str:
     low, high = expected.interval
     tasks = len(calibration.tasks)
-    where = "" if expected.n_tasks == tasks else f" in {expected.n_tasks} of {tasks} tasks"
+    most, where = "at most ", ""
+    if expected.n_tasks < tasks:  # those that are left out are the hungry ones
+        most, where = "", f" in {expected.n_tasks} of {tasks} tasks (the upper end counts)"
     return (
-        f"infra errors expected at these values{where}: at most {percent(expected.mean)} "
+        f"infra errors expected at these values{where}: {most}{percent(expected.mean)} "
         f"({percent(calibration.settings.confidence).removesuffix('.0%')}% interval "
         f"{100 * low:.1f} to {100 * high:.1f}), {percent(expected.kills)} kills and "
         f"{percent(expected.other)} of other causes"

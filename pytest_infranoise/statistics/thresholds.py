@@ -71,10 +71,12 @@ class Evidence:
 
     @property
     def expected(self) -> float:
-        """The mean rate at which new trials exceed a threshold set by these; at worst too high.
+        """The mean rate at which new trials exceed a threshold set by these, or less.
 
         Between n + 1 trials of one distribution each is as likely as any other to be the one
-        beyond the others, so the mean of Beta(x + 1, n - x) is distribution-free.
+        beyond the others, so the mean of Beta(x + 1, n - x) is distribution-free. It is the mean
+        over all studies of a design; among those that are lucky enough to propose anything it is
+        too low if many propose nothing. `upper` holds there too.
         """
         return (self.exceeding + 1) / (self.n + 1)
 
