@@ -97,12 +97,16 @@ def build_ladder(
     if dimension is not None and dimension not in _DIMENSIONS:
         raise UsageError(f"dimension: {dimension!r} is none of {', '.join(_DIMENSIONS)}")
     if len(sets) < len(names):
+        if dimension is not None:
+            raise UsageError("dimension: what the sets of this study scale is unknown")
         return _by_appearance(names, baseline or names[0])
     base = next((item for item in sets if item.id == baseline), None) or baseline_of(sets)
     scaled, problem = _what_scales(sets, dimension)
     if scaled is None:
         return Ladder(base.id, (), (), (), None, problem)
     line = [item for item in sets if _others_equal(item, base, scaled)]
+    if dimension is not None and len(sets) > 1 and len(line) == 1:
+        raise UsageError(_not_alone(sets, dimension))
     line.sort(key=lambda item: _factor(item, scaled).sort_key)
     steps = [item for item in line if not _factor(item, scaled).sort_key < ONE.sort_key]
     base_key = _factor(base, scaled).sort_key
@@ -122,6 +126,19 @@ def _by_appearance(names: Sequence[str], baseline: str) -> Ladder:
     others.sort(key=lambda name: name.lower() == UNCAPPED)
     candidates = tuple(name for name in others if name.lower() != UNCAPPED)
     return Ladder(baseline, (baseline, *others), tuple(others), candidates, BY_NAME)
+
+
+def _not_alone(sets: Sequence[ParameterSet], dimension: str) -> str:
+    """Say why a chosen dimension leaves nothing to follow, and what there is."""
+    name = "CPU" if dimension == "cpu" else dimension
+    if len({getattr(item, dimension) for item in sets}) == 1:
+        varying = [key for key in _DIMENSIONS if len({getattr(item, key) for item in sets}) > 1]
+        others = f"; it has {' and '.join(varying)}" if varying else ""
+        return f"dimension: no set of this study scales {name}{others}"
+    return (
+        f"dimension: no set of this study scales {name} alone; leave the option out, or run the "
+        f"study with --infra-{dimension}-multipliers"
+    )
 
 
 def _what_scales(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,11 @@ def print_lines(lines: Iterable[Line]) -> None:
         text = "".join(char if char.isprintable() else " " for char in line.text)
         code = _CODES.get(line.style) if styled else None
         print(text if code is None else f"\x1b[{code}m{text}\x1b[0m")
+
+
+def terminal_width() -> int | None:
+    """Return how many columns the terminal has, None where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_json(value: Mapping[str, Any]) -> None:

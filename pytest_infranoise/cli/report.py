@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_infranoise.cli.exits import Exit
-from pytest_infranoise.cli.output import print_json, print_lines
+from pytest_infranoise.cli.output import print_json, print_lines, terminal_width
 from pytest_infranoise.cli.values import points
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.report.model import Line
@@ -115,7 +115,7 @@ def run(arguments: Namespace) -> int:
         print_json({**view.analysis.to_json(), **judged})
     else:
         verbosity = arguments.verbose - arguments.quiet
-        print_lines(summary_lines(view, verbosity=verbosity))
+        print_lines(summary_lines(view, verbosity=verbosity, width=terminal_width()))
     if arguments.format != "json":
         print_lines(gate_lines(gates))
     return Exit.FINE if all_passed(gates) else Exit.FINDING

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pytest_infranoise.design import agent_timeout
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.plugin.items import TRIAL, TrialItem
@@ -45,11 +46,13 @@ def _marked_problems(runtime: Runtime, session: pytest.Session) -> list[str]:
 
 
 def limit_lines(runtime: Runtime) -> list[str]:
-    """Return a table: one row per task and parameter set with guarantee, limits and notes."""
-    rows = [("task", "set", "guarantee", "kill threshold", "cpu limit", "notes")]
+    """Return a table: a row per task and parameter set: guarantee, limits, deadline, notes."""
+    heading = ("task", "set", "guarantee", "kill threshold", "cpu limit", "agent deadline", "notes")
+    rows: list[tuple[str, ...]] = [heading]
     for task, by_set in {**runtime.table.allocations, **runtime.known_allocations}.items():
         for parameter_set, given in by_set.items():
-            rows.append((task, parameter_set, *_cells(given.effective)))
+            seconds = agent_timeout(runtime.tasks[task], runtime.sets[parameter_set])
+            rows.append((task, parameter_set, *_cells(given.effective, seconds)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -57,7 +60,7 @@ def limit_lines(runtime: Runtime) -> list[str]:
     ]
 
 
-def _cells(allocation: Allocation) -> tuple[str, str, str, str]:
+def _cells(allocation: Allocation, deadline_seconds: float | None) -> tuple[str, ...]:
     guarantee = format_size(allocation.memory_guarantee_bytes)
     if allocation.cpu_guarantee_cores is not None:
         guarantee += f", {format_cores(allocation.cpu_guarantee_cores)}"
@@ -65,5 +68,6 @@ def _cells(allocation: Allocation) -> tuple[str, str, str, str]:
         guarantee,
         format_size(allocation.memory_limit_bytes),
         format_cores(allocation.cpu_limit_cores),
+        "none" if deadline_seconds is None else f"{deadline_seconds:g} s",
         "; ".join(allocation.notes),
     )

@@ -144,7 +144,7 @@ class StudyKeeper:
 
     def _expect(self, number: int, trials: Mapping[str, tuple[str, str, int]]) -> None:
         """Note how many trials were selected; from now on signals are ours."""
-        self.recorder.plan(number)
+        self.recorder.plan(number, self.runtime.schedule.unselected(trials.values()))
         self._signals.install()
         self._line = self._progress_line(trials)
         # Nothing is left to skip after the last look: it is the summary.

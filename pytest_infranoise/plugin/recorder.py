@@ -62,6 +62,7 @@ class StudyRecorder:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.planned: int | None = None
+        self._unselected = 0
         self.resumption = resumption_of(runtime.config)
         self.records: list[dict[str, Any]] = []
         self.earlier: list[dict[str, Any]] = []
@@ -133,12 +134,18 @@ class StudyRecorder:
             if writer.torn is not None:
                 self.problems.append(f"a half-written line was moved to {writer.torn}")
 
-    def plan(self, trials: int) -> None:
-        """Note how many trials were selected, so that a running study can say what is left."""
+    def plan(self, trials: int, unselected: int = 0) -> None:
+        """Note how many trials were selected, so that a running study can say what is left.
+
+        `unselected` are those of the design that were not, and are not on record.
+        """
         finished = self.runtime.schedule.finished
-        self.planned = trials + finished
+        self.planned, self._unselected = trials + finished, unselected
         if self._writer is not None:
-            self._note(planned_trials=self.planned)
+            self._note_plan()
+
+    def _note_plan(self) -> None:
+        self._note(planned_trials=self.planned, unselected_trials=self._unselected)
 
     def decide(self, look: "Look") -> None:
         """Note the planned look at which every parameter set was decided."""
@@ -246,7 +253,7 @@ class StudyRecorder:
         if self._writer is None:
             self._writer = self._open_writer()
             if self.planned is not None or self.resumption is None:
-                self._note(planned_trials=self.planned)
+                self._note_plan()
         return self._writer
 
     def _open_writer(self) -> StudyWriter:

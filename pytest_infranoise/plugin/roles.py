@@ -254,10 +254,15 @@ class KeeperHooks:
                 self._keeper.sweep()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print what the study found."""
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
+        """Print what the study found, or why there is none where there might have been one."""
         if self._keeper is not None:
             self._keeper.summarise(terminalreporter)
+        elif exitstatus in _NOTHING_RAN:
+            from pytest_infranoise.plugin.hints import uncollected_hint
+
+            if hint := uncollected_hint(self._config):
+                terminalreporter.write_line(hint, yellow=True)
         elif self._lacks_study:
             words = "exit code 1: --infra-gate was given, but no trial was selected to judge it by"
             terminalreporter.write_line(f"infranoise: {words}", red=True)
@@ -283,6 +288,8 @@ def _refuse_early(config: pytest.Config) -> None:
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
 
+
+_NOTHING_RAN = (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR)
 
 _TRIAL_ID = re.compile(
     r"::(?:mem|cpu|time)?(?:[\d.]+x|uncapped)[\w.-]*-s\d+$"

@@ -71,6 +71,15 @@ class Schedule:
         """Return the number of a trial's next attempt."""
         return self.recorded.get(trial, 1)
 
+    def unselected(self, selected: Iterable[Trial]) -> int:
+        """How many trials of the collected tasks the design has here that were not selected.
+
+        That is what an id, `-k`, `--lf` or `--deselect` leaves out.
+        """
+        chosen, sets = set(selected), [item.id for item in self._settings.sets]
+        design = product(self._tasks.values(), sets, range(1, self._settings.samples + 1))
+        return sum(trial not in chosen and self.is_wanted(trial) for trial in design)
+
     def is_wanted(self, trial: Trial) -> bool:
         """Whether a trial is to run in this session: in this shard, and not on record."""
         shard, (block, _) = self._settings.shard, self.place_of(trial)

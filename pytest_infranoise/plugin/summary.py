@@ -198,7 +198,14 @@ def _summary(
     lines: list[Line] = []
     if verbosity >= 0:
         lines += trial_lines(recorder.records, None if verbosity > 0 else TRIAL_LINES)
-    return [*lines, *summary_lines(view, verbosity=verbosity), *report_lines(recorder, view, gates)]
+    lines += summary_lines(view, verbosity=verbosity, width=_width(recorder))
+    return [*lines, *report_lines(recorder, view, gates)]
+
+
+def _width(recorder: StudyRecorder) -> int | None:
+    """Return how wide the terminal is, None where nobody watches and lines may be long."""
+    terminal: Any = recorder.runtime.config.pluginmanager.getplugin("terminalreporter")
+    return terminal._tw.fullwidth if terminal is not None and terminal.isatty else None
 
 
 def _print_problems(terminal: Any, problems: Sequence[str]) -> None:

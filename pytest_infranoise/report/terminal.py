@@ -24,13 +24,17 @@ from pytest_infranoise.study.store import Manifest
 from pytest_infranoise.units import format_size
 
 
-def summary_lines(view: StudyView, *, verbosity: int = 0) -> list[Line]:
-    """Return the summary: verdict lines alone below verbosity 0, per task above it."""
+def summary_lines(view: StudyView, *, verbosity: int = 0, width: int | None = None) -> list[Line]:
+    """Return the summary: verdict lines alone below verbosity 0, per task above it.
+
+    Tables that are wider than `width` columns, where that is known, are cut in two.
+    """
     lines: list[Line] = []
     if verbosity >= 0:
         lines += what_ran(view)
-        lines += _set_lines(view.analysis)
-        lines += _lines_of(comparison_table(view.analysis))
+        lines += _set_lines(view.analysis, width)
+        compared = comparison_table(view.analysis)
+        lines += [] if compared is None else _fitted(compared, width, cut=4)
     lines += [
         Line(text, "bold")
         for text in verdict_lines(view.analysis, verbosity=verbosity, with_contrasts=False)
@@ -106,13 +110,27 @@ def engine_words(manifest: Mapping[str, Any]) -> str:
     return ", ".join(one_line(str(part), 120) for part in parts)
 
 
-def _lines_of(table: Table | None) -> list[Line]:
-    return [] if table is None else table_lines(table.columns, table.rows)
+def _fitted(table: Table, width: int | None, *, cut: int) -> list[Line]:
+    """Return a table's lines; one that is too wide becomes two, cut before that column."""
+    lines = table_lines(table.columns, table.rows)
+    if width is None or max(len(line.text) for line in lines) <= width:
+        return lines
+    head, tail = slice(0, cut), slice(cut, None)
+    return [
+        *table_lines(table.columns[head], [row[head] for row in table.rows]),
+        *table_lines(
+            (table.columns[0], *table.columns[tail]),
+            [(row[0], *row[tail]) for row in table.rows],
+        ),
+    ]
 
 
-def _set_lines(analysis: Analysis) -> list[Line]:
-    heading, *rows = _lines_of(set_table(analysis))
-    return [Line(f"{heading.text}   ({INFRA_NOTE})", "bold"), *rows]
+def _set_lines(analysis: Analysis, width: int | None) -> list[Line]:
+    heading, *rows = _fitted(set_table(analysis), width, cut=6)
+    noted = f"{heading.text}   ({INFRA_NOTE})"
+    if width is None or (len(noted) <= width and len(rows) == len(analysis.sets)):
+        return [Line(noted, "bold"), *rows]
+    return [heading, *rows, Line(f"({INFRA_NOTE})", "dim")]
 
 
 def _task_table(view: StudyView) -> list[Line]:

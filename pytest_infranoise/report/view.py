@@ -135,6 +135,11 @@ def _view(
 def _part_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Say what of its study this is not, and what changed while it ran."""
     yield from source_notes(manifest)
+    if unselected := manifest.get("unselected_trials"):
+        yield (
+            f"{unselected} trial(s) of these tasks were not selected (id, -k, --lf, --deselect), "
+            "so sets may differ in what ran"
+        )
     if changed := accepted_changes(manifest):
         yield f"the study went on although it had changed: {'; '.join(changed)}"
     if shard := manifest.get("shard"):

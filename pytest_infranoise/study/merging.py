@@ -41,6 +41,7 @@ _OF_A_PART = (
     "load_at_end",
     "notes",
     "planned_trials",
+    "unselected_trials",
     "usage",
 )
 """What may differ between parts; the merged manifest keeps it for each."""

@@ -23,6 +23,7 @@ _CAUSE_CODES: dict[str | None, int] = {item.value: code for code, item in enumer
 _CAUSE_CODES[None] = UNKNOWN
 _NOT_MEASURED = Cause.MODEL_API.value
 _KEY_LIMIT = 1 << 31
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def load_study(path: Path) -> Study:
     try:
         data = json.loads(file.read_bytes())
     except FileNotFoundError:
-        raise UsageError(f"{path}: no study here, since there is no {MANIFEST_NAME}") from None
+        raise UsageError(_no_study(path, directory)) from None
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -206,6 +207,21 @@ def load_study(path: Path) -> Study:
     if not isinstance(data, dict):
         raise UsageError(f"{file}: not a JSON object")
     return Study(directory, _manifest_of(upgrade(data, MANIFEST_UPGRADES, where=str(file)), file))
+
+
+def _no_study(path: Path, directory: Path) -> str:
+    """Say that there is no study, and name those below, the newest first."""
+    try:
+        studies = [item.parent for item in directory.glob(f"*/{MANIFEST_NAME}")]
+        studies.sort(key=lambda item: (item / MANIFEST_NAME).stat().st_mtime, reverse=True)
+    except OSError:
+        studies = []
+    if not studies:
+        return f"{path}: no study here, since there is no {MANIFEST_NAME}"
+    names = [str(item) for item in studies[:_NAMED]]
+    more = f" and {len(studies) - _NAMED} more" if len(studies) > _NAMED else ""
+    what = "a study" if len(studies) == 1 else f"{len(studies)} studies, newest first"
+    return f"{path}: a folder with {what}; name one: {', '.join(names)}{more}"
 
 
 def table_of(

@@ -66,8 +66,20 @@ def _require_free(folder: Path) -> None:
             raise UsageError(
                 f"--infra-study: {folder} already holds the records of a study; name another folder"
             )
+        if folder.exists() and (others := _other_files(folder)):
+            raise UsageError(
+                f"--infra-study: {folder} holds {others[0]} and no study; name a folder that is "
+                "empty or does not exist yet"
+            )
     except OSError as error:
         raise UsageError(f"--infra-study: {folder}: {error.strerror}") from error
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return what a folder without records holds beside a study's own files."""
+    if (folder / MANIFEST_NAME).exists() or (folder / JOURNAL_NAME).exists():
+        return []  # begun, and ended before its first record
+    return sorted(item.name for item in folder.iterdir() if not item.name.startswith("."))
 
 
 @dataclass

@@ -116,3 +116,31 @@ def test_names_that_say_nothing_keep_their_order():
 )
 def test_the_moderate_end_of_the_band(names, largest):
     assert ladder(names).largest_up_to(3, known_sets(names, ())) == largest
+
+
+@pytest.mark.parametrize(
+    ("names", "dimension", "words"),
+    [
+        (
+            ("1x", "3x"),
+            "cpu",
+            "scales CPU alone; leave the option out, or run the study with --infra-cpu-m",
+        ),
+        (("1x", "3x"), "timeout", "no set of this study scales timeout; it has memory and cpu"),
+        (("mem1x-cpu1x", "mem3x-cpu1x"), "cpu", "no set of this study scales CPU; it has memory"),
+        (("mem1x-cpu1x", "mem1x-cpu3x"), "memory", "no set of this study scales memory; it has cpu"),
+    ],
+)
+def test_a_dimension_that_no_set_varies_is_said(names, dimension, words):
+    with pytest.raises(UsageError) as error:
+        ladder(names, dimension=dimension)
+    assert words in str(error.value)
+
+
+def test_a_dimension_of_sets_that_are_names_alone_is_refused():
+    with pytest.raises(UsageError, match="what the sets of this study scale is unknown"):
+        ladder(["small", "large"], dimension="memory")
+
+
+def test_a_study_of_one_set_has_nothing_to_choose():
+    assert ladder(["1x"], dimension="cpu").candidates == ()

@@ -251,3 +251,52 @@ def test_a_file_that_cannot_be_is_one_line_before_the_study_is_read(options, com
     code, out, err = command("report", "/nowhere", *options)
     assert (code, out, err.count("\n")) == (4, "", 1)
     assert err.startswith(("infranoise: -o: ", "infranoise: --format: "))
+
+
+def lines_within(study, width):
+    view = view_study(load_study(study))
+    return [line.text for line in summary_lines(view, width=width)]
+
+
+def test_tables_fit_eighty_columns(make_study):
+    study = make_study(S11)
+    wide, narrow = (lines_within(study, width) for width in (None, 80))
+    tables = [
+        line for line in narrow if line.startswith(("set ", "against 1x", "1x ", "uncapped "))
+    ]
+    assert max(map(len, tables)) <= 80
+    cells = [word for line in wide for word in line.split() if "[" in word]
+    assert cells == [word for line in narrow for word in line.split() if "[" in word]
+    assert [line for line in narrow if line.startswith("(infra errors = oom + infra)")]
+
+
+def test_a_wide_terminal_and_a_pipe_get_one_table(make_study):
+    study = make_study(S11)
+    assert lines_within(study, 200) == lines_within(study, None)
+
+
+def test_the_note_on_infra_errors_moves_before_a_table_is_cut(make_study):
+    lines = lines_within(make_study(S11), 100)
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("set ")]
+    assert "infra errors" in lines[place]
+    assert lines[place + 5] == "(infra errors = oom + infra)"
+
+
+def test_a_folder_of_studies_names_them(make_study, command, tmp_path):
+    (tmp_path / ".infranoise").mkdir()
+    first = make_study(SMALL).rename(tmp_path / ".infranoise" / "2026-12-01T10-22-31Z-5f3a")
+    code, out, err = command("report", first.parent)
+    assert (code, out) == (4, "")
+    assert err == f"infranoise: {first.parent}: a folder with a study; name one: {first}\n"
+    for number in range(6):
+        (first.parent / f"later-{number}").mkdir()
+        (first.parent / f"later-{number}" / "manifest.json").write_text("{}")
+    _, _, err = command("report", first.parent)
+    assert "a folder with 7 studies, newest first; name one: " in err
+    assert err.rstrip().endswith(" and 2 more")
+
+
+def test_a_dimension_that_was_not_scaled(make_study, command):
+    code, out, err = command("report", make_study(SMALL), "--dimension", "cpu")
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert "no set of this study scales CPU alone" in err

@@ -85,10 +85,10 @@ def test_a_dry_run_shows_limits_and_runs_nothing(one_bench: Bench) -> None:
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "task  set       guarantee        kill threshold  cpu limit  notes",
-            "calm  1x        32 MiB, 0.5 cpu  32 MiB          0.5 cpu",
-            "calm  1.5x      32 MiB, 0.5 cpu  48 MiB          0.75 cpu",
-            "calm  uncapped  32 MiB, 0.5 cpu  uncapped        uncapped",
+            "task  set       guarantee        kill threshold  cpu limit  agent deadline  notes",
+            "calm  1x        32 MiB, 0.5 cpu  32 MiB          0.5 cpu    30 s",
+            "calm  1.5x      32 MiB, 0.5 cpu  48 MiB          0.75 cpu   30 s",
+            "calm  uncapped  32 MiB, 0.5 cpu  uncapped        uncapped   30 s",
             "3 trials in this order (seed *):",
             "nothing was run",
         ]

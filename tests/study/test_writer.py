@@ -215,3 +215,16 @@ class TestWriteJson:
             write_json(path, {})
         assert path.read_text() == "old"
         assert names_in(tmp_path) == ["m.json"]
+
+
+class TestOtherFiles:
+    @pytest.mark.parametrize("name", ["thesis.txt", "src"])
+    def test_a_folder_with_something_else_is_refused(self, name, tmp_path):
+        (tmp_path / name).mkdir()
+        with pytest.raises(UsageError, match=f"holds {name} and no study; name a folder that is"):
+            create_study({"study": "s"}, directory=tmp_path)
+
+    @pytest.mark.parametrize("name", [".gitkeep", "manifest.json", "trials.jsonl"])
+    def test_what_a_study_leaves_behind_is_no_obstacle(self, name, tmp_path):
+        (tmp_path / name).touch()
+        create_study({"study": "s"}, directory=tmp_path).start()
