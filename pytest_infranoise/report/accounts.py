@@ -35,7 +35,7 @@ def _api_words(accounts: Accounts) -> str:
 def usage_words(usage: UsageTotals) -> str:
     """Return the sums with how many attempts each is known of."""
     parts = [
-        _part(usage, "cost_usd", lambda value: f"{value:.2f} USD"),
+        _part(usage, "cost_usd", dollars),
         _part(usage, "input_tokens", lambda value: f"{value:,.0f} input tokens"),
         _part(usage, "output_tokens", lambda value: f"{value:,.0f} output tokens"),
         _part(usage, "model_seconds", lambda value: f"{value:,.0f} s waiting for the model"),
@@ -43,6 +43,11 @@ def usage_words(usage: UsageTotals) -> str:
     ]
     known = [part for part in parts if part is not None]
     return "agents report: " + (", ".join(known) or "neither cost nor tokens nor time")
+
+
+def dollars(value: float) -> str:
+    """Return an amount with as many digits as say something of it."""
+    return f"{value:.2f} USD" if value >= 0.1 or not value else f"{value:.4f} USD"
 
 
 def _part(usage: UsageTotals, name: str, write: Callable[[float], str]) -> str | None:

@@ -126,7 +126,7 @@ class TestTable:
         table = write_study([make_record(outcome=outcome.value)]).table()
         assert OUTCOMES[table.outcome[0]] is outcome
 
-    @pytest.mark.parametrize("cause", Cause)
+    @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.MODEL_API}))
     def test_every_cause(self, write_study, make_record, cause):
         table = write_study([make_record(cause=cause.value)]).table()
         assert CAUSES[table.cause[0]] is cause
