@@ -197,15 +197,20 @@ class _Reader:
         return parse_cores(self._filled(value), where=f"{self.file}: services.{name} cpus")
 
     def _filled(self, value: Any) -> Any:
-        """Return a value with its variables replaced, as Compose does it."""
-        return _VARIABLE.sub(self._variable, value) if isinstance(value, str) else value
+        return filled(value, self.variables) if isinstance(value, str) else value
 
-    def _variable(self, match: re.Match[str]) -> str:
-        if match["escaped"]:
-            return "$"
-        found = self.variables.get(match["plain"] or match["name"])
-        kind, word = match["kind"] or "", match["word"] or ""
-        if kind.endswith("+"):
-            return word if found or (found is not None and kind == "+") else ""
-        is_missing = not found if kind.startswith(":") else found is None
-        return word if is_missing and kind.endswith("-") else found or ""
+
+def filled(text: str, variables: Mapping[str, str]) -> str:
+    """Return a text with its variables replaced, as Compose does it."""
+    return _VARIABLE.sub(lambda match: _value(match, variables), text)
+
+
+def _value(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    if match["escaped"]:
+        return "$"
+    found = variables.get(match["plain"] or match["name"])
+    kind, word = match["kind"] or "", match["word"] or ""
+    if kind.endswith("+"):
+        return word if found or (found is not None and kind == "+") else ""
+    is_missing = not found if kind.startswith(":") else found is None
+    return word if is_missing and kind.endswith("-") else found or ""

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.tasks.client_service import read_client
+from pytest_infranoise.tasks.compose import with_compose
 from pytest_infranoise.tasks.digest import directory_digest
 from pytest_infranoise.tasks.files import TERMINAL_BENCH_FILE
 from pytest_infranoise.tasks.harbor import TaskReading
@@ -63,7 +64,7 @@ def read_terminal_bench(
     document = mapping_of(load_yaml(path, where), where)
     _refuse(document, where)
     spec, notes = undeclared_spec(defaults, where=where, form="Terminal-Bench 1")
-    client = read_client(directory, host_environment)
+    client = read_client(directory, host_environment, defaults.memory_bytes)
     tests = directory / "tests"
     task = Task(
         name=directory.name,
@@ -91,6 +92,8 @@ def read_terminal_bench(
         },
         grader=PytestSummaryGrader(),
     )
+    if client.compose is not None:
+        task = with_compose(task, client.compose)
     unknown = (f"{key}: unknown key, ignored" for key in document if key not in _KNOWN)
     return TaskReading(task, (*unknown, *client.warnings))
 

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bench import Bench
+from bench import BUSYBOX, Bench
 from sandboxes import PYTHON
 from swebench_repository import COMMON_LAYERS
 from terminal_bench_compose import COMPOSE
@@ -64,6 +65,32 @@ def test_oracle_agent_and_broken_tests(bench: Bench) -> None:
     assert records["wrong"]["memory_limit_bytes"] == 64 * 1024**2
     manifest = json.loads((bench.studies()[-1] / "manifest.json").read_text())
     assert all("infra_default_memory" in item["notes"][0] for item in manifest["tasks"])
+
+
+SERVICES = (
+    COMPOSE
+    + """    depends_on: [store]
+  store:
+    image: {image}
+    command: ["sh", "-c", "mkdir /www; echo Hello >/www/word; httpd -f -p 80 -h /www"]
+    mem_limit: 16m
+"""
+)
+
+
+def test_a_client_with_a_service_beside_it(bench: Bench, compose_backend: Any) -> None:
+    directory = task(bench, "served")
+    # Compose of version 1 knows no default for the context.
+    services = SERVICES.replace("{image}", BUSYBOX).replace("build:", "build:\n      context: .")
+    (directory / "docker-compose.yaml").write_text(services)
+    fetch = "curl -sf --retry 9 --retry-connrefused http://store/word >greeting.txt"
+    (directory / "solution.yaml").write_text(f"- command: cd /app\n- command: {fetch}\n")
+    bench.run("--infra-samples=1", "-n0", "--infra-default-memory=64M")
+    (record,) = bench.records()
+    assert (record["outcome"], record["detail"]) == ("passed", None)
+    assert record["memory_limit_bytes"] == 64 * 1024**2
+    (task_facts,) = json.loads((bench.studies()[-1] / "manifest.json").read_text())["tasks"]
+    assert task_facts["spec"]["beside_memory_bytes"] == 16 * 1024**2
 
 
 def test_the_default_for_memory_must_be_named(bench: Bench) -> None:
