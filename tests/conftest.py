@@ -15,7 +15,7 @@ import pytest
 from sandboxes import BUSYBOX, PYTHON, allocation, request_for
 
 from pytest_infranoise.backends.base import Backend, Sandbox
-from pytest_infranoise.errors import BackendUnavailableError
+from pytest_infranoise.errors import BackendUnavailableError, UsageError
 from pytest_infranoise.model.resources import Allocation
 
 pytest_plugins = ["pytester"]
@@ -89,6 +89,19 @@ def docker_image(docker_backend: Any) -> Callable[[str], str]:
         return name
 
     return ensure
+
+
+@pytest.fixture(scope="session")
+def compose_backend(docker_backend: Any, docker_image: Callable[[str], str]) -> Any:
+    """The Docker backend on a machine that has a Compose too, with the small image."""
+    from pytest_infranoise.backends.docker.compose_command import find_compose
+
+    try:
+        find_compose(docker_backend.endpoint)
+    except UsageError as error:
+        missing_engine("docker", error)
+    docker_image(BUSYBOX)
+    return docker_backend
 
 
 @pytest.fixture(params=["docker", "local"])

@@ -10,13 +10,19 @@ import pytest
 from sandboxes import PYTHON
 
 TASKS = Path(__file__).parents[1] / "terminal_bench_style"
-HUNGRY = {"c-sieve-table", "matrix-4g", "parallel-words-2cpu", "sqlite-in-memory-join"}
+HUNGRY = {
+    "c-sieve-table",
+    "matrix-4g",
+    "parallel-words-2cpu",
+    "sqlite-in-memory-join",
+    "table-from-service",
+}
 SERVICES = {"nginx-static-site", "background-counter-service"}
 
 
 @pytest.fixture
 def run(
-    pytester: pytest.Pytester, docker_image: Callable[[str], str]
+    pytester: pytest.Pytester, docker_image: Callable[[str], str], compose_backend: Any
 ) -> Callable[..., pytest.RunResult]:
     """Return a function that runs pytest over the named tasks, or all of them."""
     docker_image(PYTHON)
@@ -65,6 +71,11 @@ def test_the_oracle_solves_all_and_a_twentieth_of_the_memory_kills(
     }
     assert limits.pop("matrix-4g") == 4096
     assert set(limits.values()) == {2048}
+    helpers = [record["helpers"]["store"] for record in records if record["helpers"]]
+    assert [item["memory_limit_bytes"] // 1024**2 for item in helpers] == [128, 128]
+    assert [item["oom_kills"] for item in helpers] == [0, 0]
+    apart = [record["verifier"] for record in records if record["verifier"]]
+    assert [item["memory_limit_bytes"] // 1024**2 for item in apart] == [1024, 1024]
 
 
 def test_the_screen_names_the_tasks_that_need_their_services(
