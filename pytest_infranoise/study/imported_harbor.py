@@ -11,6 +11,7 @@ from typing import Any
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Ending, Outcome, Phase
 from pytest_infranoise.model.trial import PhaseRecord
+from pytest_infranoise.model.usage import Usage, together, usage_of
 from pytest_infranoise.study.imported_fields import Fields, read_fields
 from pytest_infranoise.study.imported_runs import (
     FAILED,
@@ -74,6 +75,14 @@ EXCEPTIONS: Mapping[str, Meaning] = {
     name: meaning for meaning, names in _BY_MEANING for name in names.split()
 }
 """What Harbor's types of exceptions mean where the trial has not passed (docs/cli.md)."""
+
+_USAGE = {
+    "n_input_tokens": "input_tokens",
+    "n_cache_tokens": "cached_input_tokens",
+    "n_output_tokens": "output_tokens",
+    "cost_usd": "cost_usd",
+}
+"""Harbor's figures of an agent's usage, and ours."""
 
 _EXIT_CODE = re.compile(r"\bexit(?: code)? (\d{1,3})\b")
 _FACTS = (
@@ -241,7 +250,7 @@ def _exceptions(fields: Fields) -> tuple[list[str], str | None]:
     Messages are not kept: they quote command lines and output.
     """
     names, words = [], []
-    for place in (fields, *fields.objects("step_results")):
+    for place in (fields, *_steps(fields)):
         info = place.optional_object("exception_info")
         if info is None:
             continue
@@ -278,7 +287,26 @@ def _trial(fields: Fields, found: _Found, score: float | None) -> ImportedTrial:
         ended_at=fields.optional_time("finished_at"),
         phases=_phases(fields, outcome, cause),
         content=fields.optional_text("task_checksum"),
+        usage=_usage(fields),
     )
+
+
+def _usage(fields: Fields) -> Usage | None:
+    """Return tokens and cost as the agent reported them, those of all steps together."""
+    contexts = [place.optional_object("agent_result") for place in (fields, *_steps(fields))]
+    parts = [
+        usage_of(
+            {ours: context.values.get(theirs) for theirs, ours in _USAGE.items()},
+            source="agent_result",
+        )[0]
+        for context in contexts
+        if context is not None
+    ]
+    return together(parts)
+
+
+def _steps(fields: Fields) -> list[Fields]:
+    return list(fields.objects("step_results"))
 
 
 def _phases(fields: Fields, outcome: Outcome, cause: Cause | None) -> tuple[PhaseRecord, ...]:

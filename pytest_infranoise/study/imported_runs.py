@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_infranoise.model.outcome import Cause, Ending, Outcome, Phase
 from pytest_infranoise.model.trial import PhaseRecord
+from pytest_infranoise.model.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ UNKNOWN_WORD = infra(Cause.HARNESS)
 class ImportedTrial:
     """One trial as far as another tool's files tell it; what they do not hold is None.
 
-    `content` identifies what the task was (a check sum), where the files say it.
+    `content` identifies what the task was (a check sum), and `usage` is what the agent said that it
+    has used, where the files say it.
     """
 
     task: str
@@ -51,6 +53,7 @@ class ImportedTrial:
     ended_at: datetime | None = None
     phases: tuple[PhaseRecord, ...] = ()
     content: str | None = None
+    usage: Usage | None = None
 
     @property
     def wall_seconds(self) -> float | None:

@@ -153,6 +153,7 @@ def _records(
                 score=trial.score,
                 wall_seconds=trial.wall_seconds,
                 phases=trial.phases,
+                usage=trial.usage,
             )
 
 

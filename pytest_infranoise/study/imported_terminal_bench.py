@@ -9,6 +9,7 @@ from typing import Any
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Ending, Outcome, Phase
 from pytest_infranoise.model.trial import PhaseRecord
+from pytest_infranoise.model.usage import usage_of
 from pytest_infranoise.study.imported_fields import Fields, read_fields
 from pytest_infranoise.study.imported_runs import (
     FAILED,
@@ -104,6 +105,10 @@ def _trial(entry: Fields) -> ImportedTrial:
         started_at=entry.optional_time("trial_started_at"),
         ended_at=entry.optional_time("trial_ended_at"),
         phases=_phases(entry, meaning, mode),
+        usage=usage_of(
+            {name: entry.values.get(f"total_{name}") for name in ("input_tokens", "output_tokens")},
+            source=RESULTS,
+        )[0],
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Outcome
+from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.study.imported_harbor import EXCEPTIONS, read_harbor
 
 JOBS = Path(__file__).parents[1] / "reference" / "harbor"
@@ -185,6 +186,17 @@ def test_a_job_that_disagrees_with_its_trials_is_noted(change, job):
     assert "result.json counts 4 trial(s) that passed, the trials' own files 3" in (
         read_harbor(job).notes
     )
+
+
+def test_tokens_and_cost_are_those_of_all_steps(change, job):
+    one = {"n_input_tokens": 100, "n_cache_tokens": 40, "n_output_tokens": 7, "cost_usd": 0.5}
+    change("calm", agent_result=one)
+    change("wrong", agent_result=None, step_results=[{"agent_result": one}, {"agent_result": one}])
+    change("slow", agent_result={"n_input_tokens": "many", "cost_usd": -1})
+    used = {item.task: item.usage for item in read_harbor(job).trials if item.usage is not None}
+    assert set(used) == {"bench/calm", "bench/wrong"}
+    assert used["bench/calm"] == Usage(100, 40, 7, 0.5)
+    assert used["bench/wrong"] == Usage(200, 80, 14, 1.0)
 
 
 def test_retries_and_a_job_that_goes_on_are_noted(change, job):

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Outcome
+from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.study.imported_swebench import read_swebench
 from pytest_infranoise.study.imported_terminal_bench import FAILURE_MODES, read_terminal_bench
 
@@ -178,7 +179,8 @@ def test_what_else_a_run_tells(tb_run):
         "dataset_name": "terminal-bench-core",
         "username": "somebody",
     }
-    folder = tb_run([entry(trial=2), entry(trial=1, failure_mode="agent_timeout")], metadata)
+    late = entry(trial=1, failure_mode="agent_timeout", total_input_tokens=9, total_output_tokens=2)
+    folder = tb_run([entry(trial=2), late], metadata)
     for path in (folder, folder / "results.json"):
         run = read_terminal_bench(path, agent="not asked")
         assert run.agent == {"name": "terminus", "model": "provider/m", "version": None}
@@ -186,6 +188,7 @@ def test_what_else_a_run_tells(tb_run):
         first, second = run.trials
         assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.FAILED)
         assert (first.wall_seconds, first.phases[0].wall_seconds) == (50, 20)
+        assert (first.usage, second.usage) == (Usage(input_tokens=9, output_tokens=2), None)
         assert [phase.ending for phase in first.phases] == ["deadline", "exit"]
 
 
