@@ -235,6 +235,16 @@ def test_other_infra_errors_are_expected_too(tmp_path, tasks, command):
     assert "25.0% of other causes" in out
 
 
+def test_attempts_that_the_model_s_provider_refused_tell_nothing(tmp_path, tasks, command):
+    refused = {"outcome": Outcome.INFRA_ERROR, "cause": Cause.MODEL_API}
+    records = trials("calm", [1.0] * 36, ("uncapped",), **refused)
+    records += trials("calm", [70.0] * 36, ("uncapped",), attempt=2)
+    study = make_study(tmp_path / "study", records, tasks=tasks[1:])
+    _, out, _ = command("calibrate", study)
+    assert cells(out, "calm")[1:3] == ["36", "70 MiB"]
+    assert "0.0% of other causes" in out
+
+
 def test_kills_by_strangers_leave_the_need_unknown(tmp_path, tasks, command):
     killed = {"outcome": Outcome.INFRA_ERROR, "cause": Cause.HOST_MEMORY}
     records = trials("calm", [5.0] * 36) + trials("calm", [5.0], ("uncapped",), **killed)
