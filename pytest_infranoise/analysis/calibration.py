@@ -95,7 +95,7 @@ class AgentNeed:
     """What one task needs with one agent; sizes in bytes, CPU in cores.
 
     `peak` is the largest of trials that lived, `working_set` the largest that one of them held
-    when a phase had ended; `kills` are trials killed by threshold (None is uncapped).
+    when a phase had ended; `kills` are trials killed by threshold (None is from outside).
     """
 
     agent: str
@@ -254,7 +254,8 @@ def _agent_need(entry: AgentTrials, task: str, settings: CalibrationSettings) ->
     kills: dict[int | None, int] = {}
     for trial in judged:
         if trial.killed:
-            kills[trial.memory_limit_bytes] = kills.get(trial.memory_limit_bytes, 0) + 1
+            limit = None if trial.by_stranger else trial.memory_limit_bytes
+            kills[limit] = kills.get(limit, 0) + 1
     held = max((trial.working_set_bytes or 0 for trial in lived), default=0)
     return AgentNeed(
         agent=entry.agent,
@@ -304,8 +305,14 @@ def _reference_limit(references: Sequence[AgentTrials], task: str) -> int:
     judged = [
         trial for entry in references for trial in entry.trials.get(task, ()) if trial.is_judged
     ]
-    peaks = [trial.memory_peak_bytes or 0 for trial in judged if not trial.killed]
-    return rounded_up(max(peaks)) if peaks else 0
+    lived = [trial.memory_peak_bytes or 0 for trial in judged if not trial.killed]
+    # Killed by its own threshold, it needs more than that; by a stranger, nobody knows what.
+    killed = [
+        trial.memory_limit_bytes + 1
+        for trial in judged
+        if trial.killed and not trial.by_stranger and trial.memory_limit_bytes is not None
+    ]
+    return max((rounded_up(size) for size in (*lived, *killed)), default=0)
 
 
 def _cpu_need(trials: Sequence[Usage], settings: CalibrationSettings) -> Need:

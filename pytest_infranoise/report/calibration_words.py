@@ -100,7 +100,9 @@ def _kills(item: TaskProposal) -> str:
             counts[limit] = counts.get(limit, 0) + number
     ordered = sorted(counts, key=lambda limit: (limit is None, limit or 0))
     return ", ".join(
-        f"{counts[limit]} uncapped" if limit is None else f"{counts[limit]} at {format_size(limit)}"
+        f"{counts[limit]} from outside"
+        if limit is None
+        else f"{counts[limit]} at {format_size(limit)}"
         for limit in ordered
     )
 

@@ -252,7 +252,17 @@ def test_kills_by_strangers_leave_the_need_unknown(tmp_path, tasks, command):
     study = make_study(tmp_path / "study", records, tasks=tasks[1:])
     code, out, _ = command("calibrate", study)
     assert code == 1
+    assert cells(out, "calm")[3] == "1 from outside"
     assert "killed from outside, or by the host's memory" in out
+
+
+def test_a_reference_solution_that_was_killed_needs_more(tmp_path, tasks, command):
+    agent = make_study(tmp_path / "a", trials("calm", [5.0] * 36), tasks=tasks[1:])
+    oracle = make_study(
+        tmp_path / "o", trials("calm", [80.0], ("1x",)), tasks=tasks[1:], agent={"name": "oracle"}
+    )
+    _, out, _ = command("calibrate", agent, oracle)
+    assert cells(out, "calm")[6:] == ["96 MiB", "2.7%", "shown, for the reference solution"]
 
 
 def _fields(record):
