@@ -165,7 +165,8 @@ class Task:
     disk space that the task declares; None for none.
 
     `solution_files` and `test_files` are texts by file name that lie over `solution` and `tests`,
-    or stand in their place. With a `grader` the tests' output is judged instead of a reward.
+    or stand in their place; `test_script` among them is what runs. With a `grader` the tests'
+    output is judged instead of a reward.
 
     `verifier` is where the tests run, None for the sandbox in which the agent worked; it gets the
     `artifacts`, after the commands of `collect`. With `compose` the task has helper services.
@@ -197,6 +198,7 @@ class Task:
     reward_strategy: RewardStrategy = "mean"
     solution_files: Mapping[str, str] = field(default_factory=dict)
     test_files: Mapping[str, str] = field(default_factory=dict)
+    test_script: str = "test.sh"
     grader: Grader | None = None
     verifier: SeparateVerifier | None = None
     artifacts: tuple[Artifact, ...] = ()

@@ -38,6 +38,8 @@ _KEYSTROKE = re.compile(
     r"|PPage|NPage|DC|IC|F\d{1,2}"
 )
 """What the format's terminal takes for a key and not for text."""
+_RUN_TESTS = "infranoise-run-tests.sh"
+"""A name that no file of a task has."""
 _BASH = "#!/bin/sh\nexec bash {path}\n"
 
 
@@ -87,9 +89,10 @@ def read_terminal_bench(
         notes=notes,
         solution_files=_solution(directory, uses_solution),
         test_files={
-            "test.sh": _BASH.format(path="/tests/run-tests.sh"),
+            _RUN_TESTS: _BASH.format(path="/tests/run-tests.sh"),
             "run-tests.sh": _text(directory / "run-tests.sh"),
         },
+        test_script=_RUN_TESTS,
         grader=PytestSummaryGrader(),
     )
     if client.compose is not None:

@@ -164,6 +164,7 @@ def _verification(
         files=task.test_files,
         grader=task.grader,
     )
+        script=task.test_script,
 
 
 def _examine(

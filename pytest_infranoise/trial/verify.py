@@ -31,13 +31,15 @@ class Verification:
     """One run of a task's tests.
 
     `tests` are host folders whose files lie over one another, the last on top; `files` are texts by
-    name that lie over these; `is_in_place` says that the image has them already. `user` None is
-    root. With a `grader` it judges the output, and no reward is read.
+    name that lie over these; `script` among them is what runs; `is_in_place` says that the image
+    has them already. `user` None is root. With a `grader` it judges the output, and no reward is
+    read.
     """
 
     tests: Sequence[Path]
     timeout_seconds: float
     files: Mapping[str, str] = field(default_factory=dict)
+    script: str = "test.sh"
     grader: Grader | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
@@ -45,10 +47,16 @@ class Verification:
     is_in_place: bool = False
 
     @property
-    def script(self) -> Path:
-        """The `test.sh` that runs, as a host file."""
-        found = [folder / "test.sh" for folder in self.tests if (folder / "test.sh").is_file()]
-        return found[-1] if found else self.tests[-1] / "test.sh"
+    def asks_for_ctrf(self) -> bool:
+        """Whether the script tells its runner to write a `ctrf.json`."""
+        if self.script in self.files:
+            return asks_for_ctrf(self.files[self.script])
+        paths = [folder / self.script for folder in self.tests]
+        found = [path for path in paths if path.is_file()]
+        try:
+            return bool(found) and asks_for_ctrf(found[-1].read_text("utf-8", "replace"))
+        except OSError:
+            return False
 
 
 def put_tests(sandbox: Sandbox, verification: Verification) -> None:
@@ -68,9 +76,9 @@ def put_tests(sandbox: Sandbox, verification: Verification) -> None:
 
 
 def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:
-    """Run `/tests/test.sh`; its exit code means nothing, the reward file decides."""
+    """Run the script in /tests; its exit code means nothing, the reward file decides."""
     return sandbox.exec(
-        script_command("/tests/test.sh", output_path=OUTPUT),
+        script_command(f"/tests/{verification.script}", output_path=OUTPUT),
         timeout_seconds=verification.timeout_seconds,
         environment=verification.environment,
         workdir=verification.workdir,
@@ -92,7 +100,7 @@ def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -
     proof = proof_of_failed_bootstrap(
         (output or b"").decode("utf-8", "replace"),
         # A missing reward is an error already: here only a line can say more about it.
-        asks_for_ctrf=is_zero and asks_for_ctrf(verification.script),
+        asks_for_ctrf=is_zero and verification.asks_for_ctrf,
         has_ctrf=bool(sandbox.read(CTRF, max_bytes=1)),  # an empty one was only made room for
     )
     return verdict if proof is None else Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)

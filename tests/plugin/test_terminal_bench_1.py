@@ -39,6 +39,7 @@ def task(bench: Bench, name: str, *, run_tests: str = "python3 -m pytest $TEST_D
     (directory / "note.txt").write_text("Hello\n")
     (directory / "run-tests.sh").write_text(f"#!/bin/bash\n{run_tests}\n")
     (directory / "tests/test_outputs.py").write_text(TESTS)
+    (directory / "tests/test.sh").write_text("exit 1  # a file of the task's own, not what runs\n")
     return directory
 
 

@@ -1,11 +1,22 @@
 """Rewards: what passes, what is a score, and what is no answer."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_infranoise.model.outcome import Cause, Verdict
-from pytest_infranoise.trial.verify import parse_reward_json, parse_reward_text
+from pytest_infranoise.trial.verify import (
+    OUTPUT,
+    REWARD_TEXT,
+    Verification,
+    judge,
+    parse_reward_json,
+    parse_reward_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +86,78 @@ def test_any_bytes_are_an_answer_or_a_problem(content: bytes) -> None:
     for parse in (parse_reward_json, parse_reward_text):
         verdict = parse(content, 1.0)
         assert (verdict.score is None) == (verdict.problem is not None)
+
+
+class Logs:
+    """The files of a sandbox after the tests, by path."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+
+    def read(self, path: str, *, max_bytes: int) -> bytes | None:
+        content = self.files.get(path)
+        return None if content is None else content[-max_bytes:]
+
+
+class Listener:
+    """A grader that keeps what it is told."""
+
+    heard: tuple[str, str | None] | None = None
+
+    def grade(self, output: str, proof: str | None) -> Verdict:
+        self.heard = (output, proof)
+        return Verdict(passed=True, score=1.0)
+
+
+OFFLINE = "curl: (6) Could not resolve host: packages.some.org"
+
+
+@pytest.mark.parametrize(
+    ("output", "heard"),
+    [
+        (b"fine\n", ("fine\n", None)),
+        (b"\xff\n", ("\ufffd\n", None)),
+        (OFFLINE.encode(), (OFFLINE, OFFLINE)),
+        (None, ("", None)),
+    ],
+)
+def test_a_grader_hears_the_output_and_no_reward(
+    output: bytes | None, heard: tuple[str, str | None]
+) -> None:
+    files = {REWARD_TEXT: b"0"} | ({} if output is None else {OUTPUT: output})
+    grader, sandbox = Listener(), Logs(files)
+    given: Any = sandbox
+    assert judge(given, Verification((), 1.0, grader=grader), 1.0).passed
+    assert grader.heard == heard
+
+
+ASKS, ASKS_NOT = "pytest --ctrf /logs/verifier/ctrf.json\n", "pytest\n"
+
+
+@pytest.mark.parametrize(
+    ("layers", "files", "asks"),
+    [
+        ([ASKS], {}, True),
+        ([ASKS_NOT, ASKS], {}, True),
+        ([ASKS, ASKS_NOT], {}, False),
+        ([ASKS, None], {}, True),
+        ([ASKS], {"test.sh": ASKS_NOT}, False),
+        ([], {"test.sh": ASKS}, True),
+        ([None], {}, False),
+        ([], {}, False),
+    ],
+)
+def test_the_script_on_top_tells_whether_ctrf_is_due(
+    tmp_path: Path, layers: list[str | None], files: dict[str, str], asks: bool
+) -> None:
+    folders = []
+    for number, text in enumerate(layers):
+        folders.append(tmp_path / str(number))
+        folders[-1].mkdir()
+        if text is not None:
+            (folders[-1] / "test.sh").write_text(text)
+    verification = Verification(folders, 1.0, files=files)
+    assert verification.asks_for_ctrf is asks
+    zero: Any = Logs({REWARD_TEXT: b"0"})
+    found = judge(zero, verification, 1.0)
+    assert (found.problem is Cause.VERIFIER_BOOTSTRAP) is asks
