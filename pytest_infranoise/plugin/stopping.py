@@ -19,7 +19,7 @@ WATCH_SECONDS = 0.2
 
 
 class StopFlags:
-    """The flags of a run: `stop` (start no further trial), `abort` (end at once) and `decided`.
+    """The flags of a run: `stop` (start no further trial), `abort` (end at once) and others.
 
     `spent` says that no further trial may start because of what the others have cost. `decided`
     holds a number of samples: trials of later samples are not needed any more.

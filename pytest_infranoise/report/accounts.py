@@ -1,6 +1,7 @@
 """What a report says beside the outcomes: refused attempts, and what agents say that they used."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.model.usage import UsageTotals
@@ -17,6 +18,16 @@ def account_lines(accounts: Accounts) -> Iterator[Line]:
     if accounts.usage.reported:
         yield Line(usage_words(accounts.usage))
         yield from _models(accounts.usage)
+
+
+def accounts_json(accounts: Accounts) -> dict[str, Any]:
+    """Return the same as builtins; `unmeasured` are trials (task, parameter set, sample)."""
+    return {
+        "refused_attempts": accounts.api_errors,
+        "refused_trials": accounts.refused_trials,
+        "unmeasured": [list(trial) for trial in accounts.unmeasured],
+        "usage": accounts.usage.to_json(),
+    }
 
 
 def _api_words(accounts: Accounts) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from pytest_infranoise.analysis.gates import GateResult
 from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.report.accounts import accounts_json
 from pytest_infranoise.report.export import rows, write_csv, write_json_rows
 from pytest_infranoise.report.gates import gates_json
 from pytest_infranoise.report.page import Page, make_page
@@ -104,11 +105,12 @@ def _write_csv(report: Report, target: TextIO) -> None:
 
 
 def _write_json(report: Report, target: TextIO) -> None:
-    """Write the analysis, as `infranoise report --format json` prints it, gates and trials."""
+    """Write the analysis, as `infranoise report --format json` prints it, and the rest."""
     head: dict[str, Any] = {
         "study": report.view.manifest.get("study"),
         "analysis": report.view.analysis.to_json(),
         "gates": gates_json(report.gates),
+        "accounts": accounts_json(report.view.accounts),
     }
     target.write(json.dumps(head, indent=2, allow_nan=False).removesuffix("\n}"))
     target.write(',\n  "trials": ')

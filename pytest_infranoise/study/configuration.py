@@ -42,7 +42,7 @@ class Difference:
 _SKIPPED = (
     "schema_version", "study", "started_at", "ended_at", "command_line", "sessions", "parts",
     "load_at_start", "load_at_end", "planned_trials", "unselected_trials", "decided_at_look",
-    "extended_from",
+    "extended_from", "usage",
     "tasks", "parameter_sets", "enforcement", "options", "source", "changed_tasks",
 )  # fmt: skip
 """What is no configuration of its own, or is compared by a rule of its own."""

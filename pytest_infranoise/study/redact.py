@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_infranoise.model.trial import TrialRecord
+from pytest_infranoise.model.usage import TEXTS
 
 MINIMUM_SECRET_LENGTH = 4
 """Shorter values (`1`, `on`) are settings; replacing them everywhere would destroy the output."""
@@ -64,7 +65,10 @@ class Redactor:
             for phase in record.phases
         )
         detail = None if record.detail is None else self.text(record.detail)
-        return replace(record, phases=phases, detail=detail)
+        usage = record.usage
+        if usage is not None:
+            usage = replace(usage, **{name: self.value(getattr(usage, name)) for name in TEXTS})
+        return replace(record, phases=phases, detail=detail, usage=usage)
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a trial's record with its free text redacted; names and figures stay."""

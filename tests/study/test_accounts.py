@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from pytest_infranoise.model.usage import Usage
-from pytest_infranoise.report.accounts import account_lines
+from pytest_infranoise.report.accounts import account_lines, accounts_json
 from pytest_infranoise.report.export import rows
 from pytest_infranoise.report.view import view_records, view_study
 from pytest_infranoise.study.accounts import Accounts, measured
@@ -138,6 +138,9 @@ def test_what_agents_used_is_exported_and_summed(make_record, refused):
         "agents report 2 different models: a, b",
     ]
     assert list(account_lines(Accounts.of([make_record()]))) == []
+    written = accounts_json(Accounts.of([*records, make_record(sample=4, cause="model_api")]))
+    assert written["unmeasured"] == [["spike", "1x", 4]]
+    assert written["usage"]["output_tokens"] == {"sum": 1500, "attempts": 1}
 
 
 def test_records_of_old_say_nothing_of_usage(tmp_path, make_record):

@@ -2,6 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_infranoise.model.outcome import Outcome
+from pytest_infranoise.model.trial import TrialRecord
+from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.study.redact import Redactor, redact_arguments
 
 HIDDEN = "<redacted>"
@@ -65,3 +68,15 @@ def test_names_and_figures_of_a_record_are_never_touched(make_record):
     changed = {key for key in record if record[key] != redacted[key]}
     assert changed == {"detail"}  # "killed in agent"
     assert redacted["phases"][0]["phase"] == "agent"
+
+
+def test_what_an_agent_says_of_itself_is_text_like_any_other(make_record):
+    redactor = Redactor({"API_KEY": "abcd1234"})
+    record = make_record(usage={"model": "via abcd1234", "cost_usd": 1.0})
+    assert redactor.record(record)["usage"] == {"model": "via <redacted API_KEY>", "cost_usd": 1.0}
+    names = {name: record[name] for name in ("study", "task", "parameter_set", "sample", "attempt")}
+    rest = dict.fromkeys(("block", "position", "seed", "cause", "detail", "started_at", "worker"))
+    trial = TrialRecord(
+        **names, **rest, outcome=Outcome.PASSED, usage=Usage(model="via abcd1234", cost_usd=1.0)
+    )
+    assert redactor.trial(trial).usage == Usage(model="via <redacted API_KEY>", cost_usd=1.0)

@@ -325,7 +325,6 @@ def engine_info(facts: Mapping[str, Any], endpoint: str, notes: tuple[str, ...])
             "cgroup_driver": facts.get("CgroupDriver"),
             "storage_driver": facts.get("Driver"),
             "storage_folder": facts.get("DockerRootDir"),
-            "storage_folder": facts.get("DockerRootDir"),
             "runtime": facts.get("DefaultRuntime"),
             "swap_limit": bool(facts.get("SwapLimit")),
             "cpu_limit": bool(facts.get("CpuCfsQuota")),

@@ -147,7 +147,6 @@ class LocalBackend:
                 "user_namespace": self._as_user,
                 "base": str(self._run.path),
                 "storage_driver": "overlay",
-                "storage_driver": "overlay",
                 "pids_limit": None if self._parent is None else PIDS_LIMIT,
                 "shared_memory_bytes": SHARED_MEMORY_BYTES,
             },
