@@ -54,6 +54,7 @@ class AgentSandbox:
         self._began = time.monotonic()
         self._lock = threading.RLock()
         self._is_closed = False
+        self.hit_deadline = False
         self.last_output = ""
 
     @property
@@ -110,7 +111,7 @@ class AgentSandbox:
             )
             self.last_output = result.output
             if result.ending is Ending.DEADLINE and self.is_expired:
-                raise AgentDeadlineError("the agent's time is up")
+                raise self._too_late()
             return result
 
     def put(self, source: str | Path, target: str) -> None:
@@ -138,12 +139,19 @@ class AgentSandbox:
     def _open(self) -> Iterator[None]:
         with self._lock:
             if self._is_closed or self.is_expired:
-                raise AgentDeadlineError("the agent's time is up")
+                raise self._too_late()
             yield
 
+    def _too_late(self) -> AgentDeadlineError:
+        self.hit_deadline = True
+        return AgentDeadlineError("the agent's time is up")
+
     def shut(self) -> None:
-        """Refuse every further call, once the one that runs has ended."""
-        self._is_closed = True  # a call that waits for the lock must not begin any more
+        """Refuse every further call."""
+        self._is_closed = True
+
+    def wait_until_idle(self) -> None:
+        """Return when no call is running any more: each has a deadline of its own."""
         if self._lock.acquire(timeout=_LAST_STEP_SECONDS):
             self._lock.release()
 
@@ -209,17 +217,21 @@ class HostAgent:
         call = _Run(self.function, step.task.instruction or "", inside)
         call.start()
         try:
-            call.done.wait(step.timeout_seconds)
+            is_done = call.done.wait(step.timeout_seconds)
         finally:
             # Also at Ctrl-C: nothing may work on in a sandbox that is about to be closed.
-            seconds = inside.wall_seconds
             inside.shut()
-        if not call.done.is_set():
+        seconds = inside.wall_seconds
+        if not is_done:
+            inside.wait_until_idle()
             return self._overrun(sandbox, call, seconds)
-        if isinstance(call.error, AgentDeadlineError):
-            return AgentResult(Ending.DEADLINE, None, seconds, inside.last_output)
         if isinstance(call.error, SandboxError):
             raise call.error
+        if inside.hit_deadline:  # whatever the function made of it
+            usage, notes = self._usage(call.result)
+            return AgentResult(
+                Ending.DEADLINE, None, seconds, inside.last_output, usage=usage, notes=notes
+            )
         if call.error is not None:
             text = "".join(traceback.format_exception(call.error))[-_TRACEBACK_CHARACTERS:]
             return AgentResult(Ending.EXIT, 1, seconds, text, len(text))
@@ -234,17 +246,31 @@ class HostAgent:
                 f"{self.name} had not returned {GRACE_SECONDS:g} s after its deadline; its thread "
                 "was left behind, without a sandbox",
             )
-        return AgentResult(Ending.DEADLINE, None, seconds, call.sandbox.last_output, notes=notes)
+        usage, unusable = self._usage(call.result)
+        return AgentResult(
+            Ending.DEADLINE,
+            None,
+            seconds,
+            call.sandbox.last_output,
+            usage=usage,
+            notes=(*notes, *unusable),
+        )
+
+    def _usage(self, answer: Any) -> tuple[Usage | None, tuple[str, ...]]:
+        """Return what the function says that it has used, and a note on what cannot be used."""
+        if isinstance(answer, Usage):
+            return answer, ()
+        if not isinstance(answer, Mapping):
+            return None, ()
+        usage, note = usage_of(answer, source=f"the answer of {self.name}")
+        return usage, () if note is None else (note,)
 
     def _answer(self, answer: Any, seconds: float, output: str) -> StepResult:
         """Return what the function's own answer comes to."""
         if isinstance(answer, StepResult):
             return answer
-        if isinstance(answer, Usage):
-            return AgentResult(Ending.EXIT, 0, seconds, output, usage=answer)
-        if isinstance(answer, Mapping):
-            usage, note = usage_of(answer, source=f"the answer of {self.name}")
-            notes = () if note is None else (note,)
+        if isinstance(answer, Usage | Mapping):
+            usage, notes = self._usage(answer)
             return AgentResult(Ending.EXIT, 0, seconds, output, usage=usage, notes=notes)
         if answer is None:
             return StepResult(Ending.EXIT, 0, seconds, output)

@@ -81,7 +81,6 @@ class TaskCollection:
         directory: TaskDirectory = TaskDirectory.from_parent(parent, path=path)
         return directory
 
-
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> "pytest.Collector | None":

@@ -44,7 +44,7 @@ def test_every_key_of_the_usage_file_is_described() -> None:
 def test_every_member_of_the_sandbox_is_described() -> None:
     table = PAGE.partition("| member | |")[2].partition("- **The deadline**")[0]
     own = {name for name in vars(host.AgentSandbox) if not name.startswith("_")}
-    for name in own - {"shut", "wall_seconds", "last_output"}:
+    for name in own - {"shut", "wait_until_idle", "wall_seconds"}:
         assert re.search(rf"`{name}\b", table), name
 
 

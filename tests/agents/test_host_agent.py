@@ -1,8 +1,10 @@
 """A function on the host as an agent: what it gets, what becomes of what it does, its deadline."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,6 +130,41 @@ def test_a_command_that_runs_into_the_deadline_ends_the_phase() -> None:
     result, _ = work(solve, timeout=0.2)
     assert (result.ending, result.exit_code) == (Ending.DEADLINE, None)
     assert result.wall_seconds < 2
+
+
+def test_a_function_that_makes_light_of_its_deadline_is_late_all_the_same() -> None:
+    def solve(instruction: str, sandbox: host.AgentSandbox) -> dict[str, float]:
+        with contextlib.suppress(AgentDeadlineError):
+            sandbox.exec("sleep 20")
+        return {"cost_usd": 0.25}
+
+    result, _ = work(solve, timeout=0.2)
+    assert (result.ending, result.exit_code) == (Ending.DEADLINE, None)
+    assert result.usage == Usage(cost_usd=0.25)
+
+
+def test_ctrl_c_does_not_wait_for_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def solve(instruction: str, sandbox: host.AgentSandbox) -> None:
+        begun.set()
+        sandbox.exec("sleep 1")
+        try:
+            sandbox.exec("true")
+        except AgentDeadlineError:
+            ended.set()
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert begun.wait(5)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(host, "_Run", partial(host._Run, done=Interrupted()))
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work(solve)
+    assert time.monotonic() - start < 0.9
+    assert ended.wait(5)
 
 
 def test_a_shorter_limit_of_its_own_is_its_own_business() -> None:

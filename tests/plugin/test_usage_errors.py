@@ -36,7 +36,7 @@ def refused(bench: Bench, *args: str, pattern: str) -> None:
         (["--infra-samples=1", "--infra-order=random"], "--infra-order: 'random' is not one of *"),
         (["--infra-samples=1", "--infra-memory-budget=2Q"], "--infra-memory-budget: '2Q' is not*"),
         (["--infra-samples=1", "--infra-cpu-budget=-1"], "--infra-cpu-budget: '-1' is not*"),
-        (["--infra-samples=1", "--infra-agent="], "--infra-agent: write oracle, nop, a command line, or*"),
+        (["--infra-samples=1", "--infra-agent="], "--infra-agent: write oracle, nop, a command*"),
         (
             ["--infra-samples=1", "--infra-agent=x", "--infra-agent-files=nowhere"],
             "--infra-agent-files=nowhere: write HOST:SANDBOX*",
