@@ -98,7 +98,8 @@ class EffectiveLimits:
     `values` may hold `memory_limit_bytes`, `memory_reservation_bytes` (preferred under pressure),
     `memory_protected_bytes` (never reclaimed), `memory_swap_bytes` (memory plus swap),
     `memory_ceiling_bytes` (the least limit of a cgroup above), `memory_watch_bytes` (a threshold
-    that a watch enforces), `cpu_limit_cores`, `cpu_weight`; `source` says where they were read.
+    that a watch enforces), `cpu_limit_cores`, `cpu_weight`, `storage_limit_bytes` (of what is
+    written to disk); `source` says where they were read.
     """
 
     values: Mapping[str, int | float | None]

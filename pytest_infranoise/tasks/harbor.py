@@ -241,8 +241,6 @@ def _warnings(
     if schema > NEWEST_SCHEMA:
         newest = ".".join(str(part) for part in NEWEST_SCHEMA)
         yield f"schema_version 1.{schema[1]} is newer than {newest}, read as {newest}"
-    if file.environment.storage is not None or file.environment.storage_mb is not None:
-        yield "[environment] storage: disk space is not limited"
     if not task.verifiers:
         if task.artifacts or any(step.artifacts for step in task.steps):
             yield "artifacts: not collected: only a separate verifier gets them"

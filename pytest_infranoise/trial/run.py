@@ -8,12 +8,14 @@ from pathlib import Path
 from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentResult, AgentStep
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.design import agent_timeout
-from pytest_infranoise.model.outcome import Phase, Verdict
+from pytest_infranoise.errors import SandboxError
+from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import MAX_USAGE_BYTES, USAGE_PATH, parse_usage
 from pytest_infranoise.trial import separate, steps, verify
 from pytest_infranoise.trial.context import TrialContext
+from pytest_infranoise.trial.disk import full_disk
 from pytest_infranoise.trial.life import LiveTrial, await_health, put_text
 from pytest_infranoise.trial.model_api import proof_of_api_error, table_for
 from pytest_infranoise.trial.phases import PhaseRun
@@ -162,9 +164,9 @@ def _verification(
         workdir=task.workdir,
         user=task.verifier_user or user,
         files=task.test_files,
+        script=task.test_script,
         grader=task.grader,
     )
-        script=task.test_script,
 
 
 def _examine(
@@ -175,10 +177,22 @@ def _examine(
     *,
     ends: bool = True,
 ) -> Verdict:
-    """Run and judge the tests; with `ends` nothing is left running."""
-    verify.put_tests(sandbox, given)
-    result = verify.run_tests(sandbox, given)
-    verdict = verify.judge(sandbox, given, trial.context.pass_threshold)
+    """Run and judge the tests; with `ends` nothing is left running.
+
+    Where the task's own disk limit kept them from an answer, the answer is no.
+    """
+    try:
+        verify.put_tests(sandbox, given)
+        result = verify.run_tests(sandbox, given)
+        verdict = verify.judge(sandbox, given, trial.context.pass_threshold)
+    except SandboxError:
+        full = full_disk(sandbox)
+        if full is None:
+            raise
+        return Verdict(detail=full)
+    if verdict.problem in (Cause.REWARD_MISSING, Cause.REWARD_INVALID):
+        full = full_disk(sandbox)
+        verdict = verdict if full is None else Verdict(detail=full)
     output = sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
     if ends:
         # What is still running could be killed after the last reading.

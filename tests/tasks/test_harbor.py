@@ -71,7 +71,7 @@ storage = "10G"
     assert task.image.docker_image == "example/task:20251031"
     assert (task.agent_timeout_seconds, task.verifier_timeout_seconds) == (1200, 900)
     assert task.build_timeout_seconds == 300
-    assert reading.warnings == ("[environment] storage: disk space is not limited",)
+    assert reading.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,6 @@ def test_unknown_keys_are_named_once_each(make_task: TaskMaker) -> None:
     ("toml", "files", "warning"),
     [
         (f'version = "1.7"\n{MEMORY}', {}, "schema_version 1.7 is newer than 1.4, read as 1.4"),
-        (f"{MEMORY}storage_mb = 10240", {}, "[environment] storage: disk space is not limited"),
         (
             f'artifacts = ["/app/x"]\n{MEMORY}',
             {},

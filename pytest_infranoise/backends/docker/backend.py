@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from docker.types import Healthcheck, LogConfig
@@ -25,10 +26,16 @@ from pytest_infranoise.backends.docker.compose_sandbox import (
     remove_shared,
 )
 from pytest_infranoise.backends.docker.connection import connect
-from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS, explain, starting
+from pytest_infranoise.backends.docker.failures import (
+    TRANSPORT_ERRORS,
+    engine_calls,
+    explain,
+    starting,
+)
 from pytest_infranoise.backends.docker.images import ImageStore, check_source
 from pytest_infranoise.backends.docker.placing import engine_cpus, find_ceilings, parent_name
 from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
+from pytest_infranoise.backends.docker.storage import storage_option, storage_problem
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Swap
 from pytest_infranoise.model.install import AgentInstall
@@ -104,7 +111,26 @@ class DockerBackend:
                 f"{task.name}: declares cpus, but {self._info.engine} cannot limit CPU here; use "
                 "another engine, or remove cpus from the task"
             )
-        return () if task.compose is None else self._projects.check(task)
+        warnings = [] if task.compose is None else self._projects.check(task)
+        if task.storage_bytes is not None and self._storage_problem is not None:
+            warnings.append(
+                f"[environment] storage: disk space is not limited: {self._storage_problem}"
+            )
+        return warnings
+
+    @cached_property
+    def _storage_problem(self) -> str | None:
+        """Why the engine cannot limit disk space; asked only where a task declares some."""
+        with engine_calls("asking for a disk limit"):
+            problem = storage_problem(self.client, self.client.info())
+        details = {**self._info.details, "storage_limit": problem is None}
+        self._info = replace(self._info, details=details)
+        return problem
+
+    def _storage(self, task: Task) -> dict[str, str] | None:
+        if task.storage_bytes is None or self._storage_problem is not None:
+            return None
+        return storage_option(task.storage_bytes)
 
     def prepare(self, task: Task, progress: Callable[[str], None]) -> PreparedImage:
         """Pull or build the task's image once per content, and those of its services."""
@@ -138,7 +164,7 @@ class DockerBackend:
         if request.task.compose is not None:
             sandbox = self._projects.open(
                 request,
-                main_service(request),
+                main_service(request, self._storage(request.task)),
                 labels_of(request),
                 cgroup_parent=parent,
                 counters_on_host=self._counters_on_host,
@@ -192,6 +218,7 @@ class DockerBackend:
             cpuset_cpus=None if cpus is None else ",".join(map(str, cpus)),
             auto_remove=False,
             restart_policy={"Name": "no"},
+            storage_opt=self._storage(request.task),
             network_mode=None if request.task.network else "none",
             log_config=LogConfig(type="none"),
             cgroupns="private" if self._has_private_cgroups else None,
@@ -240,11 +267,13 @@ def labels_of(request: SandboxRequest) -> dict[str, str]:
     return {LABEL: request.study, TRIAL_LABEL: request.trial, OWNER_LABEL: request.owner}
 
 
-def main_service(request: SandboxRequest) -> dict[str, Any]:
+def main_service(request: SandboxRequest, storage: Mapping[str, str] | None) -> dict[str, Any]:
     """Return what a container of ours is given, in the keys of a compose file."""
     settings = limits(request.allocation, swap=request.enforcement.swap)
     if "nano_cpus" in settings:
         settings["cpus"] = settings.pop("nano_cpus") / 1e9
+    if storage is not None:
+        settings["storage_opt"] = dict(storage)
     if request.cpus is not None:
         settings["cpuset"] = ",".join(map(str, request.cpus))
     if request.task.workdir is not None:

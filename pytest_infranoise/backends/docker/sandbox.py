@@ -25,6 +25,7 @@ from pytest_infranoise.backends.docker.failures import (
     is_gone,
     one_line,
 )
+from pytest_infranoise.backends.docker.storage import OPTION
 from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause, Counters, Ending
@@ -321,6 +322,8 @@ class DockerSandbox(Closing):
             "cpu_limit_cores": config["NanoCpus"] / 1e9 or None,
             "cpu_weight": config["CpuShares"] or None,
         }
+        if size := (config.get("StorageOpt") or {}).get(OPTION):
+            values["storage_limit_bytes"] = int(size)
         files = self._files()
         if files is None:
             return EffectiveLimits(values, "docker inspect")

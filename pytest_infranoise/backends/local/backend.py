@@ -167,6 +167,8 @@ class LocalBackend:
                 "the local backend does not have; use --infra-backend=docker"
             )
         warnings = []
+        if task.storage_bytes is not None:
+            warnings.append("[environment] storage: disk space is not limited by the local backend")
         prepared = self._read(task)
         if prepared.dockerfile is not None and prepared.dockerfile.base is not None:
             warnings.append("local backend: FROM is ignored, the host's file system is the image")
