@@ -66,8 +66,17 @@ def judge(analysis: Analysis, gates: Sequence[Gate], *, missing: int = 0) -> tup
         if missing and verdict is GateVerdict.PASSED:
             reason = f"{plural(missing, 'selected trial')} without a record; so far {reason}"
             result = replace(result, verdict=GateVerdict.UNDECIDED, reason=reason)
+        if result.verdict is GateVerdict.PASSED and _rests_on_kills(analysis, gate):
+            reason = f"{reason}; but memory kills are not recorded as such in these results"
+            result = replace(result, verdict=GateVerdict.UNDECIDED, reason=reason)
         results.append(result)
     return tuple(results)
+
+
+def _rests_on_kills(analysis: Analysis, gate: Gate) -> bool:
+    """Whether a rate would be another one if kills had been told from failures."""
+    by_kills = (Measured.INFRA_ERROR, Measured.AGENT_FAILURE)
+    return not analysis.settings.records_kills and gate.measured in by_kills
 
 
 def _judge(analysis: Analysis, gate: Gate) -> tuple[GateVerdict, str]:

@@ -81,6 +81,23 @@ def test_no_word_about_repaired_crashes_however_clear_the_data(command, write_re
     assert json.loads(out)["recommendation"]["status"] == "not_applicable"
 
 
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ("infra_error_rate<=0.5@1x", "not decidable: infra_error_rate<=0.5@1x: 0.0% at 1x"),
+        ("infra_error_rate>=0.5@1x", "failed: infra_error_rate>=0.5@1x"),
+        ("no-oom@1x", "not decidable: no-oom@1x"),
+        ("success_rate>=0.5@1x", "passed: success_rate>=0.5@1x"),
+    ],
+)
+def test_no_gate_passes_on_kills_that_nobody_recorded(gate, words, command, write_report, tmp_path):
+    study = tmp_path / "study"
+    command("import", "swebench", write_report(), "--set", "1x", "-o", study)
+    code, out, _ = command("report", study, "-q", "--gate", gate)
+    assert f"gate {words}" in out
+    assert (code == 0) is words.startswith("passed")
+
+
 def test_counts_are_still_taken_at_their_word(make_study, command):
     rows = [("t1", "1x", 1, 2, 0, 0, 0), ("t1", "3x", 3, 0, 0, 0, 0)]
     _, out, _ = command("report", make_study(rows))
