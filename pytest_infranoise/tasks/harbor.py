@@ -21,6 +21,7 @@ from pytest_infranoise.tasks.compose import (
     with_compose,
 )
 from pytest_infranoise.tasks.digest import directory_digest
+from pytest_infranoise.tasks.ignore import check_included
 from pytest_infranoise.tasks.instruction import read_instruction
 from pytest_infranoise.tasks.place import Place, display_path
 from pytest_infranoise.tasks.resources import (
@@ -127,9 +128,12 @@ def read_task(
         artifacts=read_artifacts(file.artifacts, place),
         collect=read_collect(file.verifier.collect, place.below("verifier")),
     )
+    for folder in (directory, *(directory / "steps" / step.name for step in steps)):
+        check_included(folder / "tests", "test.sh")
+        check_included(folder / "solution", "solve.sh")
     task = _with_helpers(task, host_environment, default_memory_bytes)
     task = add_verifiers(task, file, place, host_environment)
-    return TaskReading(task, tuple(_warnings(file, task, schema, directory)))
+    return TaskReading(task, tuple(_warnings(file, task, schema)))
 
 
 def _schema_version(file: TaskFile, place: Place) -> tuple[int, int]:
@@ -233,9 +237,7 @@ def _user(user: str | int | None) -> str | None:
     return None if user is None else str(user)
 
 
-def _warnings(
-    file: TaskFile, task: Task, schema: tuple[int, int], directory: Path
-) -> Iterator[str]:
+def _warnings(file: TaskFile, task: Task, schema: tuple[int, int]) -> Iterator[str]:
     for key in file.unknown_keys():
         yield f"{key}: unknown key, ignored"
     if schema > NEWEST_SCHEMA:
@@ -246,6 +248,3 @@ def _warnings(
             yield "artifacts: not collected: only a separate verifier gets them"
         if task.collect or any(step.collect for step in task.steps):
             yield "[verifier] collect: not run: only a separate verifier needs it"
-    for folder in ("tests", "solution"):
-        if (directory / folder / ".harborignore").is_file():
-            yield f"{folder}/.harborignore: not applied, the whole folder is copied"

@@ -242,3 +242,14 @@ def test_an_oracle_needs_a_solution_for_every_step(plain_bench: Bench) -> None:
     result = plain_bench.run("--infra-multipliers=1", "-n0")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *partial/steps/second: solution/solve.sh is missing*"])
+
+
+def test_ignored_files_stay_out_of_the_sandbox(one_bench: Bench) -> None:
+    check = "[ -e /tests/kept ] && [ ! -e /tests/draft.md ] && [ ! -e /solution/draft.md ]"
+    folder = one_bench.task("ignores", test=f"{check} && echo 1 >/logs/verifier/reward.txt")
+    for name in ("tests", "solution"):
+        (folder / name / ".harborignore").write_text("*.md\n")
+        (folder / name / "draft.md").touch()
+        (folder / name / "kept").touch()
+    one_bench.run("--infra-multipliers=1", "-n0")
+    assert only(one_bench)["outcome"] == "passed"

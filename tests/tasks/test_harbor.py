@@ -300,11 +300,6 @@ def test_unknown_keys_are_named_once_each(make_task: TaskMaker) -> None:
             {},
             "[verifier] collect: not run: only a separate verifier needs it",
         ),
-        (
-            MEMORY,
-            {"tests/.harborignore": "*"},
-            "tests/.harborignore: not applied, the whole folder is copied",
-        ),
     ],
 )
 def test_what_has_no_effect_here_is_said(

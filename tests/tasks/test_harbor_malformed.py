@@ -247,6 +247,22 @@ def test_what_is_not_built_is_refused_by_name(make_task: TaskMaker, toml: str, p
     assert "not supported yet" in message
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tests/test.sh",
+        "solution/solve.sh",
+        "steps/one/tests/test.sh",
+        "steps/one/solution/solve.sh",
+    ],
+)
+def test_a_script_that_its_own_folder_leaves_out(make_task: TaskMaker, name: str) -> None:
+    folder = name.rpartition("/")[0]
+    files = {**ONE_STEP, name: "true\n", f"{folder}/.harborignore": "*.sh\n"}
+    message = error_of(make_task(f"{MEMORY}[[steps]]\nname = 'one'\n", files=files))
+    assert message.startswith(f"spike/{name}: left out by .harborignore")
+
+
 @pytest.mark.parametrize("name", ["trajectory.json"])
 def test_files_that_are_not_supported_are_refused(make_task: TaskMaker, name: str) -> None:
     message = error_of(make_task(files={name: "{}"}))

@@ -151,4 +151,4 @@ def test_a_healthcheck_and_its_defaults(make_task: TaskMaker) -> None:
 def test_declared_disk_space(make_task: TaskMaker, line: str, size: int | None) -> None:
     reading = read(make_task(f"{MEMORY}{line}\n"))
     assert reading.task.storage_bytes == size
-    assert len(reading.warnings) == (size is not None)
+    assert reading.warnings == ()  # whether it can be limited is the engine's to say
