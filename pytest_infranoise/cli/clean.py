@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Remove containers, local sandboxes and flag folders whose run is dead. What belongs to a "
-        "living process, or to one on another host, is left alone."
+        "Remove containers (with the networks and volumes of tasks that have several), local "
+        "sandboxes and flag folders whose run is dead. What belongs to a living process, or to "
+        "one on another host, is left alone."
     )
     parser.epilog = """\
 example:

@@ -211,6 +211,11 @@ def _task_facts(task: Task, facts: StudyFacts) -> dict[str, Any]:
         "digest": task.digest,
         "directory": _relative(task.directory),
         "spec": asdict(task.spec),
+        "helpers": [] if task.compose is None else [asdict(item) for item in task.compose.helpers],
+        "verifiers": [
+            {"spec": asdict(item.sandbox.spec), "has_tests": item.has_tests}
+            for item in task.verifiers
+        ],
         "image": None if image is None else _image_facts(image),
         "agent_timeout_seconds": task.agent_timeout_seconds,
         "verifier_timeout_seconds": task.verifier_timeout_seconds,
