@@ -87,6 +87,10 @@ def _copy(trial: LiveTrial, artifacts: Iterable[Artifact], folder: Path) -> None
             trial.service(item.service).get(item.source, target)
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise SandboxError(
+                Cause.HARNESS, f"artifact {item.source} could not be kept: {error}"
+            ) from error
         except ValueError as error:  # a name that leads out of its folder
             trial.note(f"artifact {item.source}: left out: {error}")
             continue

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bench import BUSYBOX, Bench, _script, hog
 
 APART = '[verifier]\nenvironment_mode = "separate"\n'
@@ -39,7 +40,8 @@ def test_only_what_is_listed_or_published_is_carried_over(bench: Bench) -> None:
         "echo 1 >/logs/artifacts/published; sleep 100 &",
         f"""
 if [ -s /app/out/kept ] && [ -s /logs/artifacts/published ] && [ "$(cat /app/state)" = end ] &&
-    [ ! -e /app/secret ] && [ ! -e /app/out/skip ] && [ ! -e /solution/solve.sh ] && touch /app/out/mine
+    [ ! -e /app/secret ] && [ ! -e /app/out/skip ] && [ ! -e /solution/solve.sh ] &&
+    touch /app/out/mine
 then {PASS}; else {FAIL}; ls -R /app /logs; fi""",
         'artifacts = ["/app/state", "/app/none", { source = "/app/out", exclude = ["skip"] }]\n'
         f'{APART}[[verifier.collect]]\ncommand = "echo end >/app/state"\n'
@@ -90,17 +92,27 @@ def test_the_agents_kill_stays_the_agents(bench: Bench) -> None:
     assert outcomes(bench)["hungry"][0] in ("oom", "passed")
 
 
-def test_an_image_of_the_tests_brings_them(one_bench: Bench) -> None:
-    folder = task(one_bench, "bundled", "echo 42 >/logs/artifacts/answer", "exit 1")
+def test_an_image_of_the_tests_brings_them(bench: Bench) -> None:
+    folder = task(bench, "bundled", "echo 42 >/logs/artifacts/answer", "exit 1")
     checked = f'[ "$(cat /logs/artifacts/answer)" = 42 ] && [ "$MINE" = yes ] && {PASS}'
     _script(folder / "tests" / "in_image.sh", f"{checked}\n")
     (folder / "tests" / "Dockerfile").write_text(
         f"FROM {BUSYBOX}\nENV MINE=yes\nCOPY in_image.sh /tests/test.sh\n"
     )
-    one_bench.run("--infra-multipliers=1", "-n0")
-    (record,) = one_bench.records()
+    bench.run("--infra-multipliers=1", "-n0")
+    (record,) = bench.records()
     assert record["outcome"] == "passed", record["phases"]
     assert record["verifier"]["image_digest"] not in (None, record["image_digest"])
+
+
+def test_tests_in_an_image_are_not_for_the_local_backend(local_bench: Bench) -> None:
+    image = '[verifier]\nenvironment = { docker_image = "some/tests" }\n'
+    task(local_bench, "imaged", "true", PASS, image)
+    result = local_bench.run("--infra-multipliers=1", "-n0")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: task imaged: its tests are in the verifier's docker_image*"]
+    )
 
 
 def test_the_steps_of_a_task_go_on_in_the_agents_sandbox(one_bench: Bench) -> None:

@@ -166,6 +166,11 @@ class LocalBackend:
                 f"task {task.name}: {task.compose.file.name} asks for several containers, which "
                 "the local backend does not have; use --infra-backend=docker"
             )
+        if any(item.has_tests and not item.sandbox.image.build_context for item in task.verifiers):
+            raise UsageError(
+                f"task {task.name}: its tests are in the verifier's docker_image, which the local "
+                "backend cannot have; use --infra-backend=docker"
+            )
         warnings = []
         if task.storage_bytes is not None:
             warnings.append("[environment] storage: disk space is not limited by the local backend")
