@@ -37,6 +37,7 @@ from pytest_infranoise.backends.docker.execution import code_of_refusal, is_refu
 from pytest_infranoise.backends.docker.failures import is_gone
 from pytest_infranoise.backends.docker.images import image_slug
 from pytest_infranoise.backends.docker.locks import exclusive
+from pytest_infranoise.backends.docker.storage import storage_problem
 from pytest_infranoise.backends.docker.stream import ExecStream, FrameReader
 from pytest_infranoise.backends.output import OutputTail
 from pytest_infranoise.errors import BackendUnavailableError, UsageError
@@ -638,3 +639,42 @@ def test_a_holder_s_end_is_seen_on_its_own_host_only() -> None:
             time.sleep(0.001)
         assert not Holder(process.pid, is_here=False).is_ending()
     assert holder.is_ending()
+
+
+# --- disk space ----------------------------------------------------------------------------------
+
+
+def storage_client(refusal: str | None) -> Any:
+    """An engine with one image that accepts a disk limit, or refuses it in these words."""
+
+    def create(image: str, **_: Any) -> dict[str, str]:
+        if refusal is not None:
+            raise APIError(refusal, explanation=refusal)
+        return {"Id": "probe"}
+
+    api = SimpleNamespace(
+        images=lambda **_: ["sha256:1"],
+        create_host_config=lambda **given: given,
+        create_container=create,
+        remove_container=lambda *_, **__: None,
+    )
+    return SimpleNamespace(api=api)
+
+
+@pytest.mark.parametrize(
+    ("facts", "refusal", "problem"),
+    [
+        ({}, None, None),
+        ({"DriverStatus": [["Backing Filesystem", "xfs"]]}, None, None),
+        ({}, "only over xfs\nwith pquota", "only over xfs with pquota"),
+        (
+            {"DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]},
+            None,
+            "containerd's snapshotters have no limits",
+        ),
+    ],
+)
+def test_whether_disk_space_can_be_limited_is_asked(
+    facts: dict[str, Any], refusal: str | None, problem: str | None
+) -> None:
+    assert storage_problem(storage_client(refusal), facts) == problem

@@ -116,7 +116,7 @@ class DockerBackend:
             warnings.append(
                 f"[environment] storage: disk space is not limited: {self._storage_problem}"
             )
-        return warnings
+        return tuple(warnings)
 
     @cached_property
     def _storage_problem(self) -> str | None:
