@@ -93,7 +93,8 @@ class TrialRecord:
     kernel or engine, each with its source. `trials_beside` is how many other guarantees were open
     on the host when this one was admitted. Place, seed, time and worker are None where the trial is
     known by its outcome alone (imported counts). `usage` is what the agent itself says that it has
-    used, None where it says nothing.
+    used, None where it says nothing. `verifier` is what is known of the verifier's own sandbox
+    (image, limits, peak, kills), `helpers` of each helper service by name; both are empty for none.
     """
 
     study: str
