@@ -87,8 +87,9 @@ def pytest_infra_classify(
 ) -> "Classification | None":
     """Return another outcome for a trial, or None to leave `classification` as it is.
 
-    This is also how the table of verifications that never began is extended. `phases` hold what
-    each phase printed (`output`). A trial whose outcome was changed here has a note that says so.
+    This is also how the tables of verifications that never began, and of refusals of the model's
+    provider, are extended. `phases` hold what each phase printed (`output`). A trial whose outcome
+    was changed here has a note that says so.
 
     Example:
         from pytest_infranoise.model.outcome import Cause, Classification, Outcome
@@ -105,7 +106,9 @@ def pytest_infra_classify(
 
 @pytest.hookspec
 def pytest_infra_trial_finished(config: pytest.Config, record: Mapping[str, Any]) -> None:
-    """Take note of a finished trial; called once per trial, by the process that keeps the study.
+    """Take note of a finished trial; called by the process that keeps the study.
+
+    Once per trial, and once more for each attempt that its model's provider refused.
 
     `record` is what stands in `trials.jsonl`, as dicts, lists, text and numbers.
 
