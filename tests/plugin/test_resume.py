@@ -260,7 +260,7 @@ def test_a_dry_run_lists_what_is_left(local_bench: Bench) -> None:
 
 
 def test_a_running_study_is_left_alone(local_bench: Bench) -> None:
-    local_bench.task("slow", "sleep 3; touch /app/done")
+    local_bench.task("slow", "sleep 12; touch /app/done")  # the second process is slow at times
     process = local_bench.start("--infra-multipliers=1", STUDY, "-n0")
     wait_until(lambda: (local_bench.path / "study" / "manifest.json").exists())
     assert "another process is writing it" in refused(
