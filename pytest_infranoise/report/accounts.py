@@ -11,10 +11,10 @@ from pytest_infranoise.study.accounts import Accounts
 _NAMED = 5
 
 
-def account_lines(accounts: Accounts) -> Iterator[Line]:
-    """Yield a line for each that has anything to say."""
+def account_lines(accounts: Accounts, *, can_resume: bool = True) -> Iterator[Line]:
+    """Yield a line for each that has anything to say; an imported study cannot be resumed."""
     if accounts.api_errors:
-        yield Line(_api_words(accounts), "warn")
+        yield Line(_api_words(accounts, can_resume=can_resume), "warn")
     if accounts.usage.reported:
         yield Line(usage_words(accounts.usage))
         yield from _models(accounts.usage)
@@ -30,7 +30,7 @@ def accounts_json(accounts: Accounts) -> dict[str, Any]:
     }
 
 
-def _api_words(accounts: Accounts) -> str:
+def _api_words(accounts: Accounts, *, can_resume: bool) -> str:
     words = (
         f"refused by the model's provider: {plural(accounts.api_errors, 'attempt')} of "
         f"{plural(accounts.refused_trials, 'trial')}, in no rate"
@@ -40,6 +40,8 @@ def _api_words(accounts: Accounts) -> str:
         return f"{words}; each was tried again and measured"
     named = [f"{one_line(task, 60)} {name}-s{sample}" for task, name, sample in left[:_NAMED]]
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    if not can_resume:
+        return f"{words}; not measured: {', '.join(named)}{more}"
     return f"{words}; not measured yet: {', '.join(named)}{more} (--infra-resume tries them again)"
 
 

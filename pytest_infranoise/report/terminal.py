@@ -59,7 +59,7 @@ def what_ran(view: StudyView) -> Iterator[Line]:
     yield Line(", ".join(parts))
     planned = "" if view.planned is None else f" of {view.planned}"
     yield Line(f"{engine_words(view.manifest)}, {analysis.n_trials}{planned} trials")
-    yield from account_lines(view.accounts)
+    yield from account_lines(view.accounts, can_resume=source_words(view.manifest) is None)
     for note in view.notes:
         yield Line(one_line(note, 200), "warn")
     if view.is_growing:

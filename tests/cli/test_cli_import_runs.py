@@ -53,6 +53,7 @@ def test_the_report_says_which_conclusions_fall_away(harbor_study, command):
     assert "infra errors are a lower bound" in out
     assert "falls away: what to set as guarantee or kill threshold" in out
     assert "refused by the model's provider: 4 attempts of 4 trials, in no rate" in out
+    assert "--infra-resume" not in out
     assert "kills: not counted in any set" in out
     assert "no recommendation: memory kills are not recorded" in out
     assert "order unknown" in out
