@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_usage_errors import refused
 
+from pytest_infranoise.model.usage import UsageTotals
+from pytest_infranoise.plugin.agent_options import AttemptSettings
 from pytest_infranoise.plugin.keeper import StudyKeeper
 from pytest_infranoise.plugin.looks import LookSchedule, is_decided
 from pytest_infranoise.plugin.stopping import StopFlags
@@ -99,6 +101,8 @@ class Notebook:
 
     def __init__(self) -> None:
         self.all_records: list[dict[str, Any]] = []
+        self.records = self.all_records
+        self.usage = UsageTotals()
         self.manifest: dict[str, Any] = {}
         self.problems: list[str] = []
         self.decided_at: list[int] = []
@@ -114,7 +118,9 @@ class Notebook:
 def keeper(tmp_path: Path) -> Any:
     """A keeper in the middle of a study: two samples of one task have not ended."""
     made: Any = object.__new__(StudyKeeper)
-    made.runtime = SimpleNamespace(flags=StopFlags(tmp_path / "run"))
+    settings = SimpleNamespace(attempts=AttemptSettings(0, 0.0, None))
+    made.runtime = SimpleNamespace(flags=StopFlags(tmp_path / "run"), settings=settings)
+    made._line = None
     made.recorder = Notebook()
     plugins = SimpleNamespace(getplugin=lambda name: None)
     made._config = SimpleNamespace(pluginmanager=plugins)
