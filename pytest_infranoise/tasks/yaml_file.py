@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_infranoise.errors import UsageError
 
-INSTALL = "pip install 'pytest-infranoise[terminal-bench]'"
+INSTALL = "pip install 'pytest-infranoise[yaml]'"
 
 
 def load_yaml(path: Path, where: str) -> Any:

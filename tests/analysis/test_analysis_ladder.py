@@ -128,7 +128,11 @@ def test_the_moderate_end_of_the_band(names, largest):
         ),
         (("1x", "3x"), "timeout", "no set of this study scales timeout; it has memory and cpu"),
         (("mem1x-cpu1x", "mem3x-cpu1x"), "cpu", "no set of this study scales CPU; it has memory"),
-        (("mem1x-cpu1x", "mem1x-cpu3x"), "memory", "no set of this study scales memory; it has cpu"),
+        (
+            ("mem1x-cpu1x", "mem1x-cpu3x"),
+            "memory",
+            "no set of this study scales memory; it has cpu",
+        ),
     ],
 )
 def test_a_dimension_that_no_set_varies_is_said(names, dimension, words):

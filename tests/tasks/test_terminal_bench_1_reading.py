@@ -277,7 +277,7 @@ def test_no_memory_is_ever_invented(read: Read) -> None:
 
 def test_pyyaml_is_an_extra(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UsageError, match=r"pip install 'pytest-infranoise\[terminal-bench\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'pytest-infranoise\[yaml\]'"):
         read()
 
 
