@@ -113,6 +113,12 @@ class ComposeSource:
     helpers: tuple[HelperService, ...] = ()
 
 
+def compose_task_folder(file: Path) -> Path:
+    """Return the folder of the task that a compose file belongs to, without symlinks."""
+    folder = file.resolve().parent
+    return folder.parent if folder.name == "environment" else folder
+
+
 @dataclass(frozen=True, slots=True)
 class SeparateVerifier:
     """A sandbox of its own for the tests.

@@ -18,6 +18,7 @@ from pytest_infranoise.model.task import (
     HelperService,
     Task,
     TaskStep,
+    compose_task_folder,
 )
 from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.resources import MEMORY_OPTION, check_memory
@@ -69,6 +70,7 @@ def read_compose(
     helpers = []
     for name, value in services.items():
         service = mapping_of(value, f"{where}: services.{name}")
+        reader.check_env_files(name, service, path)
         if name != main and not service.get("profiles"):  # a profile that nobody asks for
             helpers.append(reader.helper(name, service))
     own = mapping_of(services.get(main), f"{where}: services.{main}")
@@ -158,6 +160,18 @@ class _Reader:
             cpu_limit_cores=cores,
             cpu_guarantee_cores=cores if reserved_cores is None else reserved_cores,
         )
+
+    def check_env_files(self, name: str, service: Mapping[str, Any], file: Path) -> None:
+        """Refuse variables out of files that are not the task's; Compose reads them unasked."""
+        given = service.get("env_file") or ()
+        folder, root = file.resolve().parent, compose_task_folder(file)
+        for item in given if isinstance(given, list) else [given]:
+            entry = str(self._filled(item.get("path") if isinstance(item, dict) else item))
+            if not (folder / Path(entry).expanduser()).resolve().is_relative_to(root):
+                raise UsageError(
+                    f"{self.file}: services.{name}.env_file: {entry} lies outside the task's "
+                    "folder; copy it there"
+                )
 
     def _default_memory(self, name: str) -> int:
         if self.default_memory_bytes is None:

@@ -6,6 +6,8 @@ from typing import Any
 from pytest_infranoise.errors import UsageError
 
 INSTALL = "pip install 'pytest-infranoise[yaml]'"
+MAX_VALUES = 100_000
+"""More than any task has; aliases (`*name`) can make a short file stand for billions."""
 
 
 def load_yaml(path: Path, where: str) -> Any:
@@ -19,7 +21,12 @@ def load_yaml(path: Path, where: str) -> Any:
     except ImportError:
         raise UsageError(f"{where}: reading it needs PyYAML; {INSTALL}") from None
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if _number_of_values(document, {}) > MAX_VALUES:
+            raise UsageError(
+                f"{where}: stands for more than {MAX_VALUES} values; use fewer aliases"
+            )
+        return document
     except FileNotFoundError:
         raise UsageError(f"{where}: missing") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -27,6 +34,23 @@ def load_yaml(path: Path, where: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         words = " ".join(str(error).split())
         raise UsageError(f"{where}: not valid YAML: {words[:300]}") from None
+
+
+def _number_of_values(value: Any, known: dict[int, int]) -> int:
+    """Return how many values a document has with each alias written out; each is counted once.
+
+    Raises:
+        ValueError: a value holds itself.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = -1
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_number_of_values(item, known) for item in inner)
+    if known[id(value)] < 0:
+        raise ValueError("an alias stands inside what it stands for")
+    return known[id(value)]
 
 
 def mapping_of(value: Any, where: str) -> dict[str, Any]:

@@ -1,22 +1,20 @@
 """What one trial's compose file is made of."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_infranoise.backends.docker.compose_model import (
-    TrialSettings,
-    check_model,
-    ignored,
-    trial_file,
-)
+from pytest_infranoise.backends.docker.compose_host import check_model
+from pytest_infranoise.backends.docker.compose_model import TrialSettings, ignored, trial_file
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import ComposeSource, HelperService
 from pytest_infranoise.units import MIB
 
 FILE = "docker-compose.yaml"
 SOURCE = ComposeSource(
-    file=None,  # type: ignore[arg-type]
+    file=Path("/task/environment/docker-compose.yaml"),
     place=FILE,
     helpers=(HelperService("db", 64 * MIB, 32 * MIB, 0.5, 0.5),),
 )
@@ -126,11 +124,46 @@ def test_a_service_with_the_network_of_another_is_in_none_of_its_own() -> None:
             "services.db.volumes",
         ),
         ({"volumes": ["/var/run/docker.sock:/s:ro"]}, {}, "services.db.volumes"),
+        ({"volumes": ["/task/environment/x.sock:/s:ro"]}, {}, "services.db.volumes"),
+        ({"volumes": ["/var/run:/s:ro"]}, {}, "services.db.volumes"),
+        ({"volumes": ["/:/s:ro"]}, {}, "services.db.volumes"),
+        ({"volumes": ["/task/../etc:/s:ro"]}, {}, "services.db.volumes"),
+        ({"volumes": ["/task-other:/s:ro"]}, {}, "services.db.volumes"),
+        ({"cgroup": "host"}, {}, "services.db.cgroup"),
+        ({"userns_mode": "host"}, {}, "services.db.userns_mode"),
+        ({"uts": "host"}, {}, "services.db.uts"),
+        ({"pid": "container:other"}, {}, "services.db.pid"),
+        ({"network_mode": "container:other"}, {}, "services.db.network_mode"),
+        ({"devices": ["/dev/sda:/dev/sda"]}, {}, "services.db.devices"),
+        ({"device_cgroup_rules": ["a *:* rwm"]}, {}, "services.db.device_cgroup_rules"),
+        ({"cap_add": ["NET_ADMIN", "CAP_SYS_ADMIN"]}, {}, "services.db.cap_add"),
+        ({"cap_add": ["all"]}, {}, "services.db.cap_add"),
+        ({"security_opt": ["systempaths=unconfined"]}, {}, "services.db.security_opt"),
+        ({"volumes_from": ["container:other"]}, {}, "services.db.volumes_from"),
+        ({"use_api_socket": True}, {}, "services.db.use_api_socket"),
+        ({"provider": {"type": "x"}}, {}, "services.db.provider"),
+        ({"post_start": [{"privileged": True}]}, {}, "services.db.post_start.privileged"),
+        ({"build": "/etc"}, {}, "services.db.build.context"),
+        ({"build": {"context": "/task/.."}}, {}, "services.db.build.context"),
+        (
+            {"build": {"context": "/task", "additional_contexts": {"a": "/etc"}}},
+            {},
+            "services.db.build.context",
+        ),
+        ({"build": {"context": "/task", "ssh": ["default"]}}, {}, "services.db.build.ssh"),
+        ({"build": {"context": "/task", "network": "host"}}, {}, "services.db.build.network"),
+        ({}, {"secrets": {"s": {"file": "/etc/shadow"}}}, "secrets.s.file"),
+        ({}, {"configs": {"c": {"file": "/etc/shadow"}}}, "configs.c.file"),
+        (
+            {},
+            {"volumes": {"v": {"driver_opts": {"type": "none", "o": "bind", "device": "/"}}}},
+            "volumes.v.driver_opts.device",
+        ),
         ({}, {"networks": {"n": {"external": True}}}, "networks.n.external"),
         ({}, {"volumes": {"v": {"external": {"name": "x"}}}}, "volumes.v.external"),
     ],
 )
-def test_what_trials_would_share_is_refused(service: Any, top: Any, key: str) -> None:
+def test_what_is_shared_or_the_hosts_is_refused(service: Any, top: Any, key: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_model({"services": {"db": service}, **top}, SOURCE)
     assert str(caught.value).startswith(f"{FILE}: {key}: ")
@@ -140,14 +173,29 @@ def test_what_trials_would_share_is_refused(service: Any, top: Any, key: str) ->
 @pytest.mark.parametrize(
     "service",
     [
-        {"volumes": ["/tmp/x:/x:ro", "data:/data"], "privileged": False},
-        {"volumes": [{"type": "bind", "source": "/t", "target": "/x", "read_only": True}]},
+        {"volumes": ["/task/data:/x:ro", "data:/data"], "privileged": False},
+        {"volumes": [{"type": "bind", "source": "/task/t", "target": "/x", "read_only": True}]},
+        {"build": {"context": "/task/environment", "args": {"A": "1"}}},
+        {"cap_add": ["NET_ADMIN", "SYS_PTRACE"], "security_opt": ["seccomp:unconfined"]},
+        {"pid": "service:main", "network_mode": "service:main", "devices": []},
         {"volumes": ["/infranoise-logs/agent:/logs/agent"]},
         {"network_mode": "none", "privileged": True, "profiles": ["never"]},
     ],
 )
 def test_what_is_fine(service: Any) -> None:
     check_model({"services": {"db": service}}, SOURCE)
+
+
+def test_symlinks_do_not_lead_out_of_the_task(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "out").symlink_to("/etc")
+    (folder / "in").mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    source = replace(SOURCE, file=tmp_path / "link" / "docker-compose.yaml")
+    check_model({"services": {"db": {"volumes": [f"{tmp_path}/link/in:/x:ro"]}}}, source)
+    with pytest.raises(UsageError, match=r"volumes: .*/task/out lies outside the task's folder"):
+        check_model({"services": {"db": {"volumes": [f"{folder}/out:/x:ro"]}}}, source)
 
 
 def test_services_of_another_file_are_refused() -> None:

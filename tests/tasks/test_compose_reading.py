@@ -176,3 +176,43 @@ def test_a_verifier_of_several_containers_is_refused(make_task: TaskMaker) -> No
     message = error_of(with_file(make_task, f"{DB}    mem_limit: 64m\n", toml))
     assert message.startswith(f"spike/{COMPOSE}: ")
     assert "not supported yet" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("/etc/environment", "/etc/environment"),
+        ("[own.env, ../../other.env]", "../../other.env"),
+        ("{path: ~/.env}", "~/.env"),
+        ("[{path: '${OUT}'}]", "/etc/hosts"),
+    ],
+)
+def test_files_of_variables_are_the_tasks_own(tmp_path: Path, given: str, named: str) -> None:
+    path = tmp_path / "task" / "environment" / "docker-compose.yaml"
+    path.parent.mkdir(parents=True)
+    for text in ("own.env", "[../own.env]", "{path: ./own.env, required: false}"):
+        path.write_text(f"{DB}    mem_limit: 64m\n    env_file: {text}\n")
+        read_compose(path, variables={}, host_environment={})
+    path.write_text(f"{DB}    mem_limit: 64m\n    env_file: {given}\n")
+    with pytest.raises(UsageError) as caught:
+        read_compose(path, variables={"OUT": "/etc/hosts"}, host_environment={})
+    assert f"services.db.env_file: {named} lies outside the task's folder" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            "x-0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)),
+            "stands for more than 100000 values",
+        ),
+        ("x-0: &a {b: [*a]}\n", "an alias stands inside what it stands for"),
+    ],
+)
+def test_aliases_cannot_make_a_file_endless(tmp_path: Path, lines: str, words: str) -> None:
+    path = tmp_path / "docker-compose.yaml"
+    path.write_text(f"{DB}    mem_limit: 64m\n{lines}")
+    with pytest.raises(UsageError, match=words) as caught:
+        read_compose(path, variables={}, host_environment={})
+    assert "\n" not in str(caught.value)

@@ -17,10 +17,10 @@ from docker import DockerClient
 
 from pytest_infranoise.backends.base import SandboxRequest
 from pytest_infranoise.backends.docker.compose_command import Compose, ComposeError, find_compose
+from pytest_infranoise.backends.docker.compose_host import check_model
 from pytest_infranoise.backends.docker.compose_model import (
     OUR_IMAGE,
     TrialSettings,
-    check_model,
     ignored,
     trial_file,
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import LOGS_SOURCE, ComposeSource, HelperService
 
 OUR_IMAGE = "pytest-infranoise-main"
@@ -20,13 +19,6 @@ _LIMIT_KEYS = (
     *("cgroup_parent", "oom_kill_disable", "oom_score_adj"),
 )
 _OURS = ("container_name", "ports", "restart", "logging", "profiles", "scale")
-_HOST_KEYS = {
-    "privileged": (True,),
-    "network_mode": ("host",),
-    "pid": ("host",),
-    "ipc": ("host",),
-    "cgroup": ("host",),
-}
 _SLEEPERS = ("sleep infinity", "tail -f /dev/null", "sleep inf")
 
 
@@ -45,47 +37,9 @@ class TrialSettings:
     cgroup_parent: str | None = None
 
 
-def check_model(model: Mapping[str, Any], source: ComposeSource) -> None:
-    """Refuse what trials beside each other would share, or what lifts their limits.
-
-    Raises:
-        UsageError: one line that names the file, the service and the key.
-    """
-    where = source.place
-    for kind in ("networks", "volumes"):
-        for name, value in (model.get(kind) or {}).items():
-            if (value or {}).get("external"):
-                raise UsageError(
-                    f"{where}: {kind}.{name}.external: trials would share it; remove external"
-                )
-    known = {source.main, *(item.name for item in source.helpers)}
-    for name, service in _services(model):
-        if name not in known:
-            raise UsageError(
-                f"{where}: services.{name}: comes from another file; its resources must be here"
-            )
-        _check_service(service, f"{where}: services.{name}")
-
-
-def _check_service(service: Mapping[str, Any], where: str) -> None:
-    for key, refused in _HOST_KEYS.items():
-        if service.get(key) in refused:
-            value = service[key] if isinstance(service[key], str) else "true"
-            raise UsageError(
-                f"{where}.{key}: {value} takes the service out of its trial, which is not "
-                "supported; leave this task out"
-            )
-    for mount in _mounts(service):
-        if mount.get("type") == "bind" and not _is_logs(mount) and not _is_harmless(mount):
-            raise UsageError(
-                f"{where}.volumes: {mount['source']} can be written from inside, and trials would "
-                "share it; mount it read-only (:ro), or copy it into the image"
-            )
-
-
 def ignored(model: Mapping[str, Any], source: ComposeSource) -> Iterator[str]:
     """Yield a warning for each thing in the file that has no effect here."""
-    for name, service in _services(model):
+    for name, service in services_of(model):
         if service.get("ports"):
             yield "docker-compose.yaml: ports: not published on the host"
         if service.get("restart") not in (None, "no"):
@@ -109,7 +63,7 @@ def trial_file(
 ) -> dict[str, Any]:
     """Return the compose file of one trial."""
     helpers = {item.name: item for item in source.helpers}
-    found = dict(_services(model))
+    found = dict(services_of(model))
     services = {
         name: _common(found[name], name, settings) | _helper(found[name], helpers[name])
         for name in found
@@ -136,7 +90,8 @@ def doubled(values: Mapping[str, str]) -> dict[str, str]:
     return {name: value.replace("$", "$$") for name, value in values.items()}
 
 
-def _services(model: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def services_of(model: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the services that are started, by name."""
     for name, service in (model.get("services") or {}).items():
         if not service.get("profiles"):
             yield name, service
@@ -154,7 +109,7 @@ def _common(service: Mapping[str, Any], name: str, settings: TrialSettings) -> d
     }
     if settings.cgroup_parent is not None:
         kept["cgroup_parent"] = settings.cgroup_parent
-    mounts = [_mount(item) for item in _mounts(service)]
+    mounts = [_mount(item) for item in mounts_of(service)]
     if mounts:
         kept["volumes"] = mounts
     if service.get("network_mode") is None:
@@ -203,7 +158,7 @@ def _networks(service: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mounts(service: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def mounts_of(service: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a service's volumes in the long form."""
     for item in service.get("volumes") or ():
         if not isinstance(item, str):
@@ -221,27 +176,23 @@ def _mounts(service: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _mount(mount: dict[str, Any]) -> dict[str, Any]:
     """Return a mount for one trial: a folder of logs is a volume of its own."""
-    if not _is_logs(mount):
+    if not is_logs(mount):
         return mount
     return {"type": "volume", "source": _log_volume(mount), "target": mount["target"]}
 
 
 def _log_volumes(services: Mapping[str, Any]) -> dict[str, Any]:
-    mounts = (mount for service in services.values() for mount in _mounts(service))
-    return {_log_volume(mount): {} for mount in mounts if _is_logs(mount)}
+    mounts = (mount for service in services.values() for mount in mounts_of(service))
+    return {_log_volume(mount): {} for mount in mounts if is_logs(mount)}
 
 
 def _log_volume(mount: Mapping[str, Any]) -> str:
     return "infranoise-logs-" + str(mount["source"]).removeprefix(LOGS_SOURCE + "/")
 
 
-def _is_logs(mount: Mapping[str, Any]) -> bool:
+def is_logs(mount: Mapping[str, Any]) -> bool:
+    """Whether a mount is of a folder of logs, which is a volume of the trial."""
     return str(mount.get("source", "")).startswith(LOGS_SOURCE + "/")
-
-
-def _is_harmless(mount: Mapping[str, Any]) -> bool:
-    """Whether a host folder can only be read; a socket answers those who can only read it."""
-    return bool(mount.get("read_only")) and not str(mount["source"]).endswith(".sock")
 
 
 def _labelled(item: Mapping[str, Any] | None, labels: Mapping[str, str]) -> dict[str, Any]:
