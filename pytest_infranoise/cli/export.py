@@ -36,9 +36,13 @@ def run(arguments: Namespace) -> int:
     from pytest_infranoise.report.view import view_study
     from pytest_infranoise.study.files import write_json
     from pytest_infranoise.study.store import load_study
+    from pytest_infranoise.study.writer import refuse_own_file
 
     if arguments.output is None and arguments.card is None:
         raise UsageError("export: nothing to write; name -o FILE.csv or --card FILE.json")
+    for option, file in (("-o", arguments.output), ("--card", arguments.card)):
+        if file is not None:
+            refuse_own_file(file, where=option)
     study, lines = load_study(arguments.study), []
     if arguments.output is not None:
         number = export(study, arguments.output)

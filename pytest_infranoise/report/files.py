@@ -16,6 +16,7 @@ from pytest_infranoise.report.gates import gates_json
 from pytest_infranoise.report.page import Page, make_page
 from pytest_infranoise.report.view import StudyView
 from pytest_infranoise.study.files import replace_text
+from pytest_infranoise.study.writer import refuse_own_file
 
 KINDS = (".html", ".md", ".json", ".csv")
 
@@ -49,6 +50,7 @@ def check_files(paths: Iterable[Path], *, where: str) -> None:
             raise UsageError(
                 f"{where}: {path} is no kind of report; end its name in {', '.join(KINDS)}"
             )
+        refuse_own_file(path, where=where)
         try:
             _try_place(path, where)
         except OSError as error:
@@ -70,7 +72,7 @@ def write_files(report: Report, paths: Iterable[Path]) -> Iterator[Path]:
     """Write a report as each of the files, and yield those that are written.
 
     Raises:
-        UsageError: the records cannot be read.
+        UsageError: the records cannot be read, or a file is a study's own.
         InfranoiseError: a file cannot be written.
     """
     writers: Mapping[str, Callable[[Report, TextIO], object]] = {
@@ -81,6 +83,7 @@ def write_files(report: Report, paths: Iterable[Path]) -> Iterator[Path]:
     }
     for path in dict.fromkeys(paths):
         write = writers[path.suffix.lower()]
+        refuse_own_file(path, where="report")  # its study may have begun meanwhile
         try:
             replace_text(path, partial(write, report))
         except OSError as error:

@@ -11,11 +11,14 @@ from typing import Any
 from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.study.files import sync_folder, write_json
 from pytest_infranoise.study.journal import JOURNAL_NAME, Journal
+from pytest_infranoise.study.looks import LOOKS_NAME
 from pytest_infranoise.study.manifest import finish_manifest
 from pytest_infranoise.study.redact import Redactor
 
 MANIFEST_NAME = "manifest.json"
 STUDIES_FOLDER = ".infranoise"
+OWN_NAMES = (MANIFEST_NAME, JOURNAL_NAME, LOOKS_NAME)
+"""What a study is made of, by the names in its folder."""
 
 
 def new_study_id() -> str:
@@ -80,6 +83,24 @@ def _other_files(folder: Path) -> list[str]:
     if (folder / MANIFEST_NAME).exists() or (folder / JOURNAL_NAME).exists():
         return []  # begun, and ended before its first record
     return sorted(item.name for item in folder.iterdir() if not item.name.startswith("."))
+
+
+def refuse_own_file(path: Path, *, where: str) -> None:
+    """Refuse to replace one of the files that a study is made of.
+
+    Args:
+        path: what is to be written.
+        where: the option that named it.
+
+    Raises:
+        UsageError: it lies in a study's folder, under the name of one of the study's own files.
+    """
+    if path.name not in OWN_NAMES:
+        return
+    if any((path.parent / name).exists() for name in (MANIFEST_NAME, JOURNAL_NAME)):
+        raise UsageError(
+            f"{where}: {path} is a file of the study in {path.parent}; choose another name"
+        )
 
 
 @dataclass

@@ -130,6 +130,26 @@ def test_export_writes_what_it_was_asked_for(two_studies, command, tmp_path):
     assert "/nowhere/at/all.json: cannot be written" in err
 
 
+def test_a_study_is_not_written_over_by_what_it_shows(two_studies, command):
+    first, second = two_studies
+    before = {path: path.read_bytes() for study in two_studies for path in study.iterdir()}
+    manifest, journal = Path("manifest.json"), Path("trials.jsonl")
+    for arguments in (
+        ("report", first, "-o", first / manifest),
+        ("report", first, "-o", second / manifest),
+        ("export", first, "-o", first / manifest),
+        ("export", first, "--card", first / manifest),
+        ("export", first, "--card", second / journal),
+        ("export", first, "--card", second / "looks.jsonl"),
+    ):
+        code, _, err = command(*arguments)
+        assert code == 4
+        assert f"{arguments[-1]} is a file of the study in " in err
+        assert err.count("\n") == 1
+    assert {path: path.read_bytes() for study in two_studies for path in study.iterdir()} == before
+    assert command("export", first, "--card", first.parent / manifest)[0] == 0
+
+
 def test_a_verbose_report_ends_with_the_card(two_studies, command):
     lines = command("report", "-v", two_studies[0])[1].splitlines()
     assert "disclosure card" in lines
