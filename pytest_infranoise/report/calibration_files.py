@@ -196,5 +196,7 @@ def _directory(task: CalibratedTask, tasks: Path | None) -> Path:
     near = tasks / task.name
     if near.is_dir():
         return near
-    deeper = [path.parent for path in sorted(tasks.rglob(f"{task.name}/{TASK_FILE}"))]
+    # Names are no patterns: one may hold brackets or asterisks.
+    files = sorted(tasks.rglob(TASK_FILE))
+    deeper = [path.parent for path in files if path.parent.name == task.name]
     return deeper[0] if len(deeper) == 1 else near

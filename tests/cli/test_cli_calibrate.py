@@ -218,6 +218,19 @@ def test_tasks_are_found_elsewhere(study, tasks, command, tmp_path):
     assert band_of(moved / "spike")["memory_limit"] == "128M"
 
 
+def test_names_are_no_patterns(tmp_path, command):
+    name = "a[1]*"
+    task = make_task(tmp_path / "tasks", name)
+    make_task(tmp_path / "tasks", "a1x")
+    study = make_study(tmp_path / "study", trials(name, MANY), tasks=[task])
+    moved = tmp_path / "elsewhere" / "deeper"
+    moved.mkdir(parents=True)
+    task.rename(moved / name)
+    assert command("calibrate", study, "--write", "--tasks", tmp_path / "elsewhere")[0] == 0
+    assert band_of(moved / name)["memory_guarantee"]
+    assert band_of(tmp_path / "tasks" / "a1x") is None
+
+
 def test_a_marked_test_is_named_with_its_values(tmp_path, command):
     study = make_study(tmp_path / "study", trials("test_x.py::test_big", MANY))
     code, out, _ = command("calibrate", study, "--write")
