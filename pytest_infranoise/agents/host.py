@@ -298,7 +298,7 @@ def host_agent(text: str, root: Path) -> HostAgent:
         sys.path.insert(0, str(root))
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends would end the session, unrun
         raise UsageError(
             f"{where}: {module_name} cannot be imported from {root}: "
             f"{type(error).__name__}: {error}"

@@ -29,6 +29,7 @@ IMAGE = "swebench/sweb.eval.x86_64.{docker_id}:latest"
 """How published images are called; `docker_id` is the instance's id as Docker Hub accepts it."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
+_SHOWN_CHARACTERS = 120
 _TEXTS = ("instance_id", "repo", "version", "base_commit", "problem_statement")
 _EVALUATION = ("eval_script", "log_parser", "eval_type")
 _TEST_LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
@@ -67,7 +68,7 @@ def read_instances(
     package = swebench_package()
     tasks: dict[str, Task] = {}
     for number, row in enumerate(read_rows(path, where=where), start=1):
-        place = f"{where}: {row.get('instance_id') or f'#{number}'}"
+        place = f"{where}: {_label(row, number)}"
         _check(row, place)
         name = row["instance_id"]
         if name in tasks:
@@ -132,7 +133,7 @@ def read_predictions(path: Path) -> Predictions:
     models: dict[str, None] = {}
     for number, row in enumerate(read_rows(path, where=where), start=1):
         name = _text(row, "instance_id", f"{where}: #{number}")
-        place = f"{where}: {name}"
+        place = f"{where}: {_label(row, number)}"
         if name in patches:
             raise UsageError(f"{place}: has two predictions; keep one, or study each file")
         if "model_patch" not in row:
@@ -147,6 +148,13 @@ def read_predictions(path: Path) -> Predictions:
         )
     digest = hashlib.sha256(json.dumps(patches, sort_keys=True).encode()).hexdigest()
     return Predictions(next(iter(models)), patches, digest)
+
+
+def _label(row: Mapping[str, Any], number: int) -> str:
+    """Return how messages name a row: by its id where that fits a line, else by its number."""
+    name = row.get("instance_id")
+    fits = isinstance(name, str) and name.isprintable() and 0 < len(name) <= _SHOWN_CHARACTERS
+    return str(name) if fits else f"#{number}"
 
 
 def _check(row: Mapping[str, Any], place: str) -> None:
@@ -189,7 +197,7 @@ def _check_tests(row: Mapping[str, Any], key: str, place: str) -> None:
     value = row.get(key)
     try:
         names = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"{place}: {key}: must be a list of tests' names, or one as JSON text")

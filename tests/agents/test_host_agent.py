@@ -243,6 +243,7 @@ def test_which_texts_name_a_function(text: str, expected: bool) -> None:
         ("def solve(a, b, c): pass", "solve", "it is called as solve(instruction, sandbox)"),
         ("import no_such_module", "solve", "cannot be imported from"),
         ("1 / 0", "solve", "ZeroDivisionError"),
+        ("import sys; sys.exit(0)", "solve", "SystemExit: 0"),
         ("def solve(:", "solve", "SyntaxError"),
     ],
 )

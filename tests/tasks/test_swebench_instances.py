@@ -98,6 +98,8 @@ def test_lists_of_tests_may_be_lists(tmp_path: Path, row: Callable[..., dict[str
     [
         ({"instance_id": None}, "set.json: #1: instance_id: must be text, and is missing"),
         ({"instance_id": "a::b"}, "set.json: a::b: instance_id: not a name of *"),
+        ({"instance_id": "a\nb"}, "set.json: #1: instance_id: not a name of *"),
+        ({"instance_id": "a" * 500 + "/"}, "set.json: #1: instance_id: not a name of *"),
         ({"repo": 3}, "set.json: makers__tally-1: repo: must be text"),
         ({"base_commit": ""}, "set.json: makers__tally-1: base_commit: must be text, and is *"),
         ({"patch": "\ud800"}, "*: patch: holds characters that no file can hold"),
@@ -106,6 +108,7 @@ def test_lists_of_tests_may_be_lists(tmp_path: Path, row: Callable[..., dict[str
         ({"log_parser": "parse_log_none"}, "*: log_parser: swebench 5* has no 'parse_log_none'"),
         ({"eval_type": "some"}, "*: eval_type: must be one of pass_and_fail, fail_only"),
         ({"FAIL_TO_PASS": "a"}, "*: FAIL_TO_PASS: must be a list of tests' names, *"),
+        ({"FAIL_TO_PASS": "[" * 100_000}, "*: FAIL_TO_PASS: must be a list of tests' names, *"),
         ({"PASS_TO_PASS": None}, "*: PASS_TO_PASS: must be a list of tests' names, *"),
         ({"image": 3}, "*: image: must be text"),
         ({"image_assets": {"test_patch": [{}]}}, "*: image_assets: *; leave this instance out"),
@@ -192,6 +195,7 @@ def test_predictions_are_one_models(tmp_path: Path) -> None:
     ("rows", "line"),
     [
         ([{"model_patch": ""}], "p.json: #1: instance_id: must be text, and is missing"),
+        ([{"instance_id": "a\n"}], "p.json: #1: model_patch: missing"),
         ([{"instance_id": "a"}], "p.json: a: model_patch: missing"),
         ([{"instance_id": "a", "model_patch": 3}], "p.json: a: model_patch: must be text"),
         ([{"instance_id": "a", "model_patch": ""}] * 2, "p.json: a: has two predictions; *"),
