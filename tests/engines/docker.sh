@@ -8,7 +8,9 @@
 #
 # Needs root. Uses the default bridge. Where another dockerd has made docker0 and its rules (and may
 # still run), both stay as they are: a second dockerd would flush the first one's chains at its start,
-# and with --bridge=none delete docker0. Ours then takes its addresses from the network's upper half.
+# and with --bridge=none delete docker0. Ours then takes its addresses from the network's upper half,
+# those of further networks from a range that the first one does not hand out, and lets containers on
+# these reach one another by one rule, which it takes back when it stops.
 # Docker leaves docker0 and its rules behind when it stops; so does this.
 set -eu
 
@@ -42,6 +44,12 @@ install_engine() {
         { apt-get update >&2 && apt-get install -y --no-install-recommends $missing >&2; }
 }
 
+# For networks beside docker0 next to another dockerd, whose rules drop what it does not know.
+POOL=10.213.0.0/16
+let_networks_talk() { # -I or -D
+    iptables "$1" FORWARD -s "$POOL" -d "$POOL" -m comment --comment "$DIR" -j ACCEPT
+}
+
 bridge_network() { ip -4 -o addr show dev docker0 2>/dev/null | awk '{ print $4; exit }'; }
 
 upper_half() {
@@ -58,7 +66,10 @@ network_flags() {
     network=$(bridge_network)
     # Without docker0 or without its rules, dockerd makes both by itself.
     iptables -t nat -S POSTROUTING 2>/dev/null | grep -q -- '! -o docker0 -j MASQUERADE' || return 0
-    [ -z "$network" ] || echo "--iptables=false --fixed-cidr=$(upper_half "$network")"
+    [ -n "$network" ] || return 0
+    let_networks_talk -I >&2
+    echo "--iptables=false --fixed-cidr=$(upper_half "$network")"
+    echo "--default-address-pool base=$POOL,size=24"
 }
 
 start() {
@@ -95,6 +106,7 @@ stop() {
     [ ! -e "/proc/$pid" ] || kill -9 "$pid"
     awk -v dir="$DIR/" 'index($2, dir) == 1 { print $2 }' /proc/mounts | sort -r |
         while read -r mount; do umount -l "$mount"; done
+    while let_networks_talk -D 2>/dev/null; do :; done
     rm -f "$DIR/docker.pid" "$DIR/docker.sock"
 }
 
