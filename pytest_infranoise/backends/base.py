@@ -14,6 +14,7 @@ from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.outcome import Counters, Ending
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.model.task import PreparedImage, Task
+from pytest_infranoise.units import GIB, format_size
 
 LABEL = "pytest-infranoise"
 """Label of every container of ours; its value is the study's id."""
@@ -106,6 +107,16 @@ class EffectiveLimits:
     source: str
 
 
+MAX_COPY_BYTES = 8 * GIB
+"""The most that one copy out of a sandbox may hold: a file without content can claim any size."""
+MAX_COPY_DEPTH = 100
+"""How deep the folders of such a copy may be nested; deeper ones fit no path and no stack."""
+TOO_LARGE = (
+    f"more than {format_size(MAX_COPY_BYTES)}, or folders that are nested more than "
+    f"{MAX_COPY_DEPTH} deep"
+)
+
+
 class Sandbox(Protocol):
     """An open sandbox: held open by a process of ours until `close`, whatever its steps do."""
 
@@ -147,6 +158,8 @@ class Sandbox(Protocol):
 
         Raises:
             FileNotFoundError: nothing is at `source`.
+            ValueError: it is larger than `MAX_COPY_BYTES`, deeper than `MAX_COPY_DEPTH`, or a name
+                leads out of its folder.
         """
 
     def kill_all(self) -> None:

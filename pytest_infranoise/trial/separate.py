@@ -91,10 +91,18 @@ def _copy(trial: LiveTrial, artifacts: Iterable[Artifact], folder: Path) -> None
             raise SandboxError(
                 Cause.HARNESS, f"artifact {item.source} could not be kept: {error}"
             ) from error
-        except ValueError as error:  # a name that leads out of its folder
+        except ValueError as error:  # it is too large, or a name leads out of its folder
+            _remove(target)
             trial.note(f"artifact {item.source}: left out: {error}")
             continue
         leave_out(target, item.exclude)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def host_path(folder: Path, source: str) -> Path:
@@ -112,10 +120,7 @@ def leave_out(folder: Path, patterns: Iterable[str]) -> None:
         ends = ("/".join(parts[start:]) for start in range(len(parts)))
         if not any(fnmatchcase(end, pattern) for end in ends for pattern in chosen):
             continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def verify_apart(

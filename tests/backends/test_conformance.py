@@ -6,12 +6,14 @@ The commands use nothing beyond a POSIX shell and what busybox has too.
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from sandboxes import allocation, make_task
 
+from pytest_infranoise.backends import base
 from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES, Backend, Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending
@@ -321,6 +323,63 @@ def test_get(sandbox: Sandbox, tmp_path: Path) -> None:
     assert (tmp_path / "single").read_text() == "one\n"
     with pytest.raises(FileNotFoundError):
         sandbox.get("/nowhere", tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("leads_to", ["/etc", "/etc/passwd", "/proc", "/nowhere", "linked", "/x/y"])
+def test_get_follows_no_link(sandbox: Sandbox, tmp_path: Path, leads_to: str) -> None:
+    shell(sandbox, f"mkdir /out; ln -s {leads_to} /out/linked")
+    with suppress(FileNotFoundError):
+        sandbox.get("/out/linked", tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_tree_of_any_depth_is_made_way_for(sandbox: Sandbox, folder: Path) -> None:
+    script = (
+        "mkdir /tests; cd /tests; n=0; while [ $n -lt 1500 ]; do mkdir e && cd e; n=$((n+1)); done"
+    )
+    assert shell(sandbox, script).exit_code == 0
+    sandbox.put(folder, "/tests")
+    assert shell(sandbox, "ls /tests").output.split() == ["link", "run.sh", "sub"]
+
+
+def test_get_is_bounded(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_COPY_BYTES", MIB)
+    shell(sandbox, "mkdir /out; truncate -s 20G /out/hole; echo fine >/file")
+    for source in ("/out", "/out/hole"):
+        with pytest.raises(ValueError, match="more than 8"):
+            sandbox.get(source, tmp_path / source.replace("/", "-"))
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*")) < 8 * MIB
+    sandbox.get("/file", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "fine\n"
+
+
+def test_get_goes_so_deep_and_no_deeper(sandbox: Sandbox, tmp_path: Path) -> None:
+    deep = "/".join("d" * base.MAX_COPY_DEPTH)
+    shell(sandbox, f"mkdir -p /fine/{deep} /deep/{deep}/too; echo end >/fine/{deep}/file")
+    sandbox.get("/fine", tmp_path / "fine")
+    assert (tmp_path / "fine" / deep / "file").read_text() == "end\n"
+    with pytest.raises(ValueError, match="100 deep"):
+        sandbox.get("/deep", tmp_path / "deep")
+    script = "cd /; n=0; while [ $n -lt 1500 ]; do mkdir e && cd e || exit; n=$((n+1)); done"
+    assert shell(sandbox, script).exit_code == 0
+    with pytest.raises(ValueError, match="100 deep"):
+        sandbox.get("/e", tmp_path / "endless")
+
+
+def test_get_of_what_a_file_or_a_loop_hides_is_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
+    shell(sandbox, "echo >/file; ln -s /loop /loop; mkfifo /pipe")
+    for source in ("/file/inside", "/loop/inside", "/loop"):
+        with pytest.raises(FileNotFoundError):
+            sandbox.get(source, tmp_path / "target")
+    with suppress(FileNotFoundError):
+        sandbox.get("/pipe", tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("leads_to", ["/proc/self/mem", "/proc/self/fd/0", "linked", "/dev/zero"])
+def test_read_of_what_is_no_file_is_nothing(sandbox: Sandbox, leads_to: str) -> None:
+    shell(sandbox, f"mkdir /out; ln -s {leads_to} /out/linked")
+    assert not sandbox.read("/out/linked", max_bytes=100)
 
 
 # --- environment, folder, user -------------------------------------------------------------------

@@ -450,6 +450,19 @@ def test_trees_of_any_mode_are_removed(tmp_path: Path) -> None:
     assert Path("/etc/passwd").exists()
 
 
+def test_trees_of_any_depth_are_removed(tmp_path: Path) -> None:
+    name = "n" * 200  # 300 of them are no path that a system call takes
+    script = f"""
+        mkdir a; cd a; touch .infranoise-0; n=0
+        while [ $n -lt 300 ]; do
+            mkdir {name} .infranoise-1 && touch f && cd {name}; n=$((n+1))
+        done
+    """
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True)
+    remove_tree(tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+
+
 # --- inside --------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +426,36 @@ def test_dockerfile_is_honoured(open_local: Opener, local: LocalBackend, task_wi
     assert output(open_local(task=task), "cat data/input.txt") == "input"
     assert not Path("/work-here").exists()
     assert not Path("/usr/local/bin/tool").exists()
+
+
+def test_links_to_open_files_of_the_harness_lead_nowhere(
+    open_local: Opener, tmp_path: Path
+) -> None:
+    """The sandbox's /tmp is its own, so nothing in `tmp_path` can be seen from inside."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+    (inside / "file").write_text("fine", encoding="utf-8")
+    (outside / "secret").write_text("of the host", encoding="utf-8")
+    (outside / "secret").chmod(0o644)
+    sandbox = open_local()
+    reached = []
+    for number in range(24):
+        for process in ("self", "1", "thread-self"):
+            link = f"/link-{process}-{number}"
+            output(sandbox, f"ln -s /proc/{process}/fd/{number}/../outside {link}")
+            target = inside / f"got-{process}-{number}"
+            with suppress(FileNotFoundError, SandboxError):
+                sandbox.get(f"{link}/secret", target)
+            with suppress(FileNotFoundError, SandboxError):
+                reached.append(sandbox.read(f"{link}/secret", max_bytes=100))
+            with suppress(SandboxError):
+                sandbox.put(inside, f"{link}/planted/folder")
+            with suppress(SandboxError):
+                sandbox.make_folder(f"{link}/made")
+    assert set(reached) <= {None}
+    assert [path.name for path in inside.iterdir()] == ["file"]
+    assert [path.name for path in outside.iterdir()] == ["secret"]
 
 
 def test_copies_into_own_folders_and_through_links(open_local: Opener, task_with: Any) -> None:

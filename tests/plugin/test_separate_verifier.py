@@ -37,13 +37,17 @@ def test_only_what_is_listed_or_published_is_carried_over(bench: Bench) -> None:
         "carried",
         "mkdir -p /app/out/skip /logs/artifacts\n"
         "echo 1 >/app/out/kept; echo 1 >/app/out/skip/x; echo 1 >/app/secret\n"
-        "echo 1 >/logs/artifacts/published; sleep 100 &",
+        "echo 1 >/logs/artifacts/published\n"
+        "deep=/app/deep; for n in $(seq 101); do deep=$deep/d; done; mkdir -p $deep\n"
+        "ln -s loop /app/loop; sleep 100 &",
         f"""
 if [ -s /app/out/kept ] && [ -s /logs/artifacts/published ] && [ "$(cat /app/state)" = end ] &&
-    [ ! -e /app/secret ] && [ ! -e /app/out/skip ] && [ ! -e /solution/solve.sh ] &&
+    [ ! -e /app/secret ] && [ ! -e /app/deep ] && [ ! -e /app/loop ] &&
+    [ ! -e /app/out/skip ] && [ ! -e /solution/solve.sh ] &&
     touch /app/out/mine
 then {PASS}; else {FAIL}; ls -R /app /logs; fi""",
-        'artifacts = ["/app/state", "/app/none", { source = "/app/out", exclude = ["skip"] }]\n'
+        'artifacts = ["/app/state", "/app/none", "/app/deep", "/app/loop", '
+        '{ source = "/app/out", exclude = ["skip"] }]\n'
         f'{APART}[[verifier.collect]]\ncommand = "echo end >/app/state"\n'
         '[[verifier.collect]]\ncommand = "false"\n',
     )
@@ -55,6 +59,8 @@ then {PASS}; else {FAIL}; ls -R /app /logs; fi""",
     assert phases(record)[:4] == expected
     assert record["verifier"]["memory_limit_bytes"] == 32 * 1024**2
     assert "collect in main: exit code 1: false" in record["notes"]
+    left_out = [note for note in record["notes"] if note.startswith("artifact ")]
+    assert [note.partition(": more")[0] for note in left_out] == ["artifact /app/deep: left out"]
 
 
 def test_a_verifier_is_killed_at_its_own_limit_in_every_set(bench: Bench) -> None:

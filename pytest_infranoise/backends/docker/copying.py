@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
+from pytest_infranoise.backends import base
+
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
 
 
@@ -46,12 +48,14 @@ def unpack(archive: IO[bytes], target: Path) -> None:
     only folders and regular files are written, never links or devices.
 
     Raises:
-        ValueError: a name in the archive leads out of the target.
+        ValueError: a name in the archive leads out of the target, or it is nested too deep.
     """
     with tarfile.open(fileobj=archive, mode="r:") as tar:
         for member in tar:
             inside = _below_root(member.name)
             path = target.joinpath(*inside.parts)
+            if len(inside.parts) - (not member.isdir()) > base.MAX_COPY_DEPTH:
+                raise ValueError(base.TOO_LARGE)
             if member.isdir():
                 path.mkdir(parents=True, exist_ok=True)
             elif member.isreg() or member.islnk():
@@ -80,7 +84,15 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
 
 
 def spool(chunks: Iterator[Any], archive: IO[bytes]) -> None:
-    """Write the chunks of a download to a file and rewind it."""
+    """Write the chunks of a download to a file and rewind it.
+
+    Raises:
+        ValueError: there is more than may be copied out of a sandbox.
+    """
+    left = base.MAX_COPY_BYTES
     for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            raise ValueError(base.TOO_LARGE)
         archive.write(chunk)
     archive.seek(0)

@@ -59,6 +59,9 @@ _STEP_SCRIPT = '{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
 small, and the holder would be as good a victim as any. The order among a step's own processes stays
 as it is. The shell also gives 127 and 126 where the engine has one code for all."""
 
+_NOTHING_THERE = ("too many links", "not a directory")
+"""What an engine says of a path through a loop of symlinks or a file; an agent can leave them."""
+
 _MAINTENANCE_SECONDS = 120.0
 _MAINTENANCE_TRIES = 3
 _KILL_COUNT_SECONDS = 0.1
@@ -223,6 +226,8 @@ class DockerSandbox(Closing):
                     raise FileNotFoundError(f"{source}: no such file in the sandbox") from error
                 raise SandboxError(Cause.SANDBOX_LOST, "the container is gone") from error
             except TRANSPORT_ERRORS as error:
+                if any(words in str(error) for words in _NOTHING_THERE):
+                    raise FileNotFoundError(f"{source}: no such file in the sandbox") from error
                 cause = Cause.SANDBOX_LOST if is_gone(error) else Cause.ENGINE
                 raise SandboxError(cause, f"docker, copying {source}: {explain(error)}") from error
             copying.unpack(archive, target)

@@ -1,6 +1,7 @@
 """One open sandbox on this host."""
 
 import contextlib
+import errno
 import logging
 import os
 import threading
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_infranoise.backends import base
 from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES, EffectiveLimits, StepResult
 from pytest_infranoise.backends.cgroup import read_counters, read_limits
 from pytest_infranoise.backends.cgroup_paths import ceiling_of
@@ -152,7 +154,13 @@ class LocalSandbox(Closing):
         """Copy a file or folder out to the host path `target`; links and devices are left out."""
         target.parent.mkdir(parents=True, exist_ok=True)
         opened = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        request = {"kind": "get", "path": source, "name": target.name}
+        request = {
+            "kind": "get",
+            "path": source,
+            "name": target.name,
+            "max_bytes": base.MAX_COPY_BYTES,
+            "max_depth": base.MAX_COPY_DEPTH,
+        }
         try:
             self._copy(request, opened, f"copying {source}")
         finally:
@@ -167,6 +175,8 @@ class LocalSandbox(Closing):
             kind = OSError(answer["errno"], "").__class__
             if kind in (FileNotFoundError, NotADirectoryError):
                 raise FileNotFoundError(f"{request['path']}: no such file in the sandbox")
+            if answer["errno"] == errno.EFBIG:
+                raise ValueError(base.TOO_LARGE)
         raise SandboxError(Cause.ENGINE, f"local backend, {doing}: {answer['error']}")
 
     def read(self, path: str, *, max_bytes: int) -> bytes | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_infranoise.backends.local.hostmounts import HostMount
 from pytest_infranoise.backends.local.inside import syscalls as sc
+from pytest_infranoise.backends.local.inside.files import remove
 from pytest_infranoise.backends.local.layers import (
     FRESH_FOLDERS,
     copy_status,
@@ -213,14 +214,20 @@ def _escape(path: str) -> str:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder of ours whatever modes a trial, or the overlay itself, has left in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
     if not os.path.lexists(folder):
         return
-    folder.chmod(0o700)
-    for place, names, _ in os.walk(folder):
-        for name in names:  # before the walk goes on into them
-            inner = Path(place, name)
-            if not inner.is_symlink():
-                with contextlib.suppress(OSError):
-                    inner.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _remove_anything(folder)
+        return
+    with contextlib.suppress(RecursionError):  # what is left, around what is in use
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_anything(folder: Path) -> None:
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove(folder.name, parent)
+    finally:
+        os.close(parent)

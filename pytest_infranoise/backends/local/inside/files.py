@@ -1,44 +1,107 @@
 """Copying between open host folders and the view; runs in a child of the holder.
 
-The child's root is the view, so whatever links a task has left lead nowhere else. The host's side
-is reached only through the descriptor that the owner passed.
+The child's root is the view, and paths are followed through no link of /proc, so whatever links a
+task has left lead nowhere else. The host's side is reached only through the descriptor that the
+owner passed.
 """
 
 import contextlib
+import errno
 import os
 import stat
+from collections.abc import Iterator
+from itertools import count
+
+from .syscalls import open_plain
 
 _BLOCK_BYTES = 1 << 20
+_NOTHING_THERE = (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.ENAMETOOLONG)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def put(source: int, target: str) -> None:
     """Make `target` anew from an open file or folder; missing parents are created."""
-    _remove(target)
-    os.makedirs(os.path.dirname(target) or "/", exist_ok=True)
+    parent, name = make_folder(os.path.dirname(target)), os.path.basename(target)
+    remove(name, parent)
     if stat.S_ISDIR(os.fstat(source).st_mode):
-        os.mkdir(target)
-        folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        os.mkdir(name, dir_fd=parent)
+        folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
         _copy_folder(source, folder, keep_links=True, mode_mask=0o7777)
     else:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        _copy_file(source, os.open(target, flags, 0o600), 0o7777)
+        _copy_file(source, os.open(name, flags, 0o600, dir_fd=parent), 0o7777)
 
 
-def get(source: str, target: int, name: str) -> None:
+def make_folder(path: str) -> int:
+    """Open a folder; it and its parents are made where they are missing."""
+    with contextlib.suppress(FileNotFoundError):
+        return open_plain(path, _FOLDER)
+    parent = make_folder(os.path.dirname(path))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(os.path.basename(path), dir_fd=parent)
+    os.close(parent)
+    return open_plain(path, _FOLDER)
+
+
+class Room:
+    """How many bytes may still be copied, and how deep folders may be nested; None for any."""
+
+    def __init__(self, left: int | None = None, levels: int | None = None) -> None:
+        self.left = left
+        self.levels = levels
+
+    @contextlib.contextmanager
+    def level(self) -> Iterator[None]:
+        """Go one level down.
+
+        Raises:
+            OSError: with EFBIG, it is too deep.
+        """
+        if self.levels is None:
+            yield
+            return
+        if self.levels == 0:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        self.levels -= 1
+        yield
+        self.levels += 1
+
+    def take(self, size: int) -> None:
+        """Note that so many bytes were copied.
+
+        Raises:
+            OSError: with EFBIG, it is too much.
+        """
+        if self.left is not None:
+            self.left -= size
+            if self.left < 0:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+
+_ANY = Room()
+
+
+def get(source: str, target: int, name: str, room: Room) -> None:
     """Copy the file or folder at `source` to `name` in an open host folder.
 
-    Links, devices and pipes are left out; set-id bits are dropped.
+    Links, devices and pipes are left out, `source` itself included; set-id bits are dropped. What
+    needs more than `room` is not copied, which an `OSError` with EFBIG says.
     """
-    opened = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        opened = open_plain(source, os.O_RDONLY | _NO_FOLLOW)
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            raise FileNotFoundError(2, "neither a file nor a folder", source) from None
+        raise
     mode = os.fstat(opened).st_mode
     if stat.S_ISDIR(mode):
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=target)
         folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=target)
-        _copy_folder(opened, folder, keep_links=False, mode_mask=0o777)
+        _copy_folder(opened, folder, keep_links=False, mode_mask=0o777, room=room)
     elif stat.S_ISREG(mode):
-        _replace_file(opened, target, name, 0o777)
+        _replace_file(opened, target, name, 0o777, room)
     else:
         raise FileNotFoundError(2, "neither a file nor a folder", source)
 
@@ -46,13 +109,17 @@ def get(source: str, target: int, name: str) -> None:
 def read_end(path: str, max_bytes: int) -> bytes | None:
     """Return a regular file's last bytes, or None; a pipe or device there never blocks."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
+        opened = open_plain(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        os.lseek(opened, max(0, status.st_size - max_bytes), os.SEEK_SET)
+        return _read_on(opened, max_bytes)
+    except OSError:  # a link to a file of /proc that cannot be read, say
         return None
-    status = os.fstat(opened)
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    os.lseek(opened, max(0, status.st_size - max_bytes), os.SEEK_SET)
+
+
+def _read_on(opened: int, max_bytes: int) -> bytes:
     parts, left = [], max_bytes
     while left > 0 and (part := os.read(opened, min(left, _BLOCK_BYTES))):
         parts.append(part)
@@ -60,7 +127,9 @@ def read_end(path: str, max_bytes: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _copy_folder(source: int, target: int, *, keep_links: bool, mode_mask: int) -> None:
+def _copy_folder(
+    source: int, target: int, *, keep_links: bool, mode_mask: int, room: Room = _ANY
+) -> None:
     """Copy the contents of one open folder into another, and its mode; closes the target."""
     with os.scandir(source) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
@@ -75,33 +144,35 @@ def _copy_folder(source: int, target: int, *, keep_links: bool, mode_mask: int) 
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
             inner = os.open(name, flags, dir_fd=source)
             made = os.open(name, flags, dir_fd=target)
-            _copy_folder(inner, made, keep_links=keep_links, mode_mask=mode_mask)
+            with room.level():
+                _copy_folder(inner, made, keep_links=keep_links, mode_mask=mode_mask, room=room)
             os.close(inner)
         else:
-            _copy_entry(name, source, target, mode_mask)
+            _copy_entry(name, source, target, mode_mask, room)
     _copy_status(source, target, mode_mask, floor=0 if keep_links else 0o700)
     os.close(target)
 
 
-def _copy_entry(name: str, source: int, target: int, mode_mask: int) -> None:
+def _copy_entry(name: str, source: int, target: int, mode_mask: int, room: Room) -> None:
     if not stat.S_ISREG(os.lstat(name, dir_fd=source).st_mode):
         return  # opening a socket fails and a pipe has no content
     opened = os.open(name, os.O_RDONLY | _NO_FOLLOW, dir_fd=source)
-    _replace_file(opened, target, name, mode_mask)
+    _replace_file(opened, target, name, mode_mask, room)
     os.close(opened)
 
 
-def _replace_file(opened: int, target: int, name: str, mode_mask: int) -> None:
+def _replace_file(opened: int, target: int, name: str, mode_mask: int, room: Room) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    _copy_file(opened, os.open(name, flags, 0o600, dir_fd=target), mode_mask)
+    _copy_file(opened, os.open(name, flags, 0o600, dir_fd=target), mode_mask, room)
 
 
-def _copy_file(source: int, target: int, mode_mask: int) -> None:
+def _copy_file(source: int, target: int, mode_mask: int, room: Room = _ANY) -> None:
     offset = 0
     while sent := os.sendfile(target, source, offset, _BLOCK_BYTES):
         offset += sent
+        room.take(sent)
     _copy_status(source, target, mode_mask)
     os.close(target)
 
@@ -112,23 +183,55 @@ def _copy_status(source: int, target: int, mode_mask: int, floor: int = 0) -> No
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _remove(path: str) -> None:
-    """Remove whatever is at `path`, never what a link there points to."""
+def remove(name: str, parent: int) -> None:
+    """Remove whatever is at `name` in an open folder, never what a link there points to.
+
+    Folders inside are moved up before their own is removed, so no tree is too deep.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
     try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+        status = os.lstat(name, dir_fd=parent)
+    except FileNotFoundError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        os.unlink(path)
+        os.unlink(name, dir_fd=parent)
         return
-    # Nobody else may change the tree between look and removal with any gain: this is the view.
-    for folder, folders, names in os.walk(path, topdown=False):
-        for name in names:
-            os.unlink(os.path.join(folder, name))
-        for name in folders:
-            inner = os.path.join(folder, name)
-            if os.path.islink(inner):
-                os.unlink(inner)
-            else:
-                os.rmdir(inner)
-    os.rmdir(path)
+    top = _open_to_empty(name, parent)
+    numbers = count()
+    while names := os.listdir(top):
+        for inner in names:
+            _remove_entry(inner, top, top, numbers)
+    os.close(top)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _open_to_empty(name: str, parent: int) -> int:
+    os.chmod(name, 0o700, dir_fd=parent)
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _remove_entry(name: str, folder: int, top: int, numbers: Iterator[int]) -> None:
+    """Remove an entry of the top folder; one of a folder below is moved up if it is a folder."""
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+        os.unlink(name, dir_fd=folder)
+    elif folder != top:
+        os.chmod(name, 0o700, dir_fd=folder)  # its entry for the folder above is to change
+        os.rename(name, _free_name(top, numbers), src_dir_fd=folder, dst_dir_fd=top)
+    else:
+        inner = _open_to_empty(name, top)
+        for entry in os.listdir(inner):
+            _remove_entry(entry, inner, top, numbers)
+        os.close(inner)
+        os.rmdir(name, dir_fd=top)
+
+
+def _free_name(folder: int, numbers: Iterator[int]) -> str:
+    for number in numbers:
+        name = f".infranoise-{number}"
+        try:
+            os.lstat(name, dir_fd=folder)
+        except FileNotFoundError:
+            return name
+    raise AssertionError("numbers do not end")

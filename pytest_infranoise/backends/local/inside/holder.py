@@ -165,9 +165,14 @@ class Holder:
             if request["kind"] == "put":
                 files.put(descriptors[0], request["path"])
             elif request["kind"] == "folder":
-                os.makedirs(request["path"], exist_ok=True)
+                files.make_folder(request["path"])
             elif request["kind"] == "get":
-                files.get(request["path"], descriptors[0], request["name"])
+                files.get(
+                    request["path"],
+                    descriptors[0],
+                    request["name"],
+                    files.Room(request["max_bytes"], request["max_depth"]),
+                )
             else:
                 result = files.read_end(request["path"], request["max_bytes"])
             _answer(connection, {"result": result})

@@ -30,6 +30,8 @@ _MOUNT_SETATTR = 442
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x1
+_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (
@@ -66,6 +68,19 @@ def make_tree_read_only(target: str) -> None:
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )
     _check(result, target)
+
+
+def open_plain(path: str, flags: int) -> int:
+    """Open an existing file or folder, but through no link of /proc (kernel >= 5.6).
+
+    Links such as /proc/self/fd/3 or /proc/1/root lead to what a process has open, whatever its root
+    is; on the way through one, `OSError` with ELOOP is raised.
+    """
+    how = (ctypes.c_uint64 * 3)(flags | os.O_CLOEXEC, 0, _RESOLVE_NO_MAGICLINKS)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    opened: int = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), size)
+    _check(opened, path)
+    return opened
 
 
 def enter_root(folder: str) -> None:
