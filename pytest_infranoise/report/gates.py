@@ -1,12 +1,14 @@
 """Gates as lines for people and as data for programs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_infranoise.analysis.gate_grammar import Gate
 from pytest_infranoise.analysis.gates import GateResult, GateVerdict, judge
 from pytest_infranoise.report.model import Line, Style, one_line
 from pytest_infranoise.report.view import StudyView
+from pytest_infranoise.study.sessions import missing_shards
 
 _WORDS: dict[GateVerdict, tuple[str, Style]] = {
     GateVerdict.PASSED: ("passed", "good"),
@@ -16,12 +18,25 @@ _WORDS: dict[GateVerdict, tuple[str, Style]] = {
 
 
 def judge_view(view: StudyView, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
-    """Judge gates by a study's analysis; a trial that was selected and has no record is missing."""
+    """Judge gates by a study's analysis.
+
+    A trial that was selected and has no record is missing, and so are whole shards that a merge
+    lacks: without them no gate can pass.
+    """
     ended_early = view.manifest.get("decided_at_look") is not None
     missing = 0
     if view.planned is not None and not ended_early:
         missing = max(0, view.planned - view.analysis.n_trials)
-    return judge(view.analysis, gates, missing=missing)
+    results = judge(view.analysis, gates, missing=missing)
+    lacking = missing_shards(view.manifest.get("shards"))
+    return tuple(_without_shards(item, lacking) for item in results) if lacking else results
+
+
+def _without_shards(result: GateResult, lacking: Sequence[int]) -> GateResult:
+    if result.verdict is not GateVerdict.PASSED:
+        return result
+    reason = f"of the shards {', '.join(map(str, lacking))} are missing; so far {result.reason}"
+    return replace(result, verdict=GateVerdict.UNDECIDED, reason=reason)
 
 
 def undecided(gates: Sequence[Gate], reason: str) -> tuple[GateResult, ...]:

@@ -8,7 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_infranoise.analysis.gate_grammar import parse_gate
+from pytest_infranoise.analysis.gates import GateVerdict
 from pytest_infranoise.errors import UsageError
+from pytest_infranoise.report.gates import judge_view
+from pytest_infranoise.report.view import view_study
 from pytest_infranoise.study.looks import LOOKS_NAME, count_looks
 from pytest_infranoise.study.merging import merge
 from pytest_infranoise.study.store import load_study
@@ -151,6 +155,20 @@ def test_one_part_stays_what_it_is(shards, tmp_path):
 
 def test_missing_shards_are_named(shards, tmp_path):
     assert merge([shards[0], shards[3]], tmp_path / "some").missing == (2, 3, 5)
+
+
+def test_no_gate_passes_while_shards_are_missing(shards, tmp_path):
+    gates = [parse_gate(text, where="x") for text in ("success_rate>=0%", "success_rate<0%")]
+    found = []
+    for parts in (shards, shards[:4]):
+        folder = merge(parts, tmp_path / str(len(parts))).directory
+        manifest = json.loads((folder / "manifest.json").read_text())
+        planned = len(whole(folder)[1])
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"planned_trials": planned}))
+        found.append(judge_view(view_study(load_study(folder)), gates))
+    assert [item.verdict for item in found[0]] == [GateVerdict.PASSED, GateVerdict.FAILED]
+    assert [item.verdict for item in found[1]] == [GateVerdict.UNDECIDED, GateVerdict.FAILED]
+    assert found[1][0].reason.startswith("of the shards 5 are missing; so far ")
 
 
 def test_a_part_that_went_on_replaces_its_earlier_self(shards, write, tmp_path, make_record):
