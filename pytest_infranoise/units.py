@@ -75,9 +75,11 @@ def parse_points(text: str, *, where: str) -> float:
     value = Fraction(match["number"]) / (100 if match["unit"] else 1)
     if match["unit"] is None and value >= 1:
         number = match["number"]
-        raise UsageError(f"{where}: {text!r} may mean points or a proportion; write {number}pp")
+        raise UsageError(
+            f"{where}: {text!r} may mean points or a proportion; write {number}pp or {number}%"
+        )
     if not 0 < value < 1:
-        raise UsageError(f"{where}: {text!r} is not between 0 and 100 points")
+        raise UsageError(f"{where}: {text!r} does not lie between 0 and 100 points, or 0% and 100%")
     return float(value)
 
 

@@ -178,6 +178,11 @@ def _without_signal(analysis: Analysis) -> str | None:
         )
     if base.infra_error is not None and base.infra_error.events == 0:
         upper = percent(base.infra_error.ci95[1])
+        if base.kills.number:
+            return (
+                f"no trial at {base.id} was lost to its {plural(base.kills.number, 'kill')}, yet "
+                "memory runs short there: infranoise calibrate says what each task needs"
+            )
         return (
             f"nothing needs repair at {base.id}: no infra error in {base.n_trials} trials "
             f"(95% CI up to {upper})"

@@ -113,10 +113,11 @@ def _lead_lines(
 ) -> list[str]:
     if half_width is None:
         return [f"the difference is {_LEADS[lead]}"]
-    held = f"sampling +-{100 * half_width:.1f}"
+    # With few tasks the interval is wider than the scale itself.
+    held = f"sampling {'> 100' if half_width > 1 else f'+-{100 * half_width:.1f}'} points"
     if band is not None:
-        held += f", infrastructure {100 * abs(band):.1f} on top"
-    lines = [f"the difference is {_LEADS[lead]} ({held} points)"]
+        held += f", infrastructure another {100 * abs(band):.1f}"
+    lines = [f"the difference is {_LEADS[lead]} ({held})"]
     return [*lines, SCEPTICISM] if sceptical else lines
 
 

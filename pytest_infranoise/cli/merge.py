@@ -35,6 +35,7 @@ def run(arguments: Namespace) -> int:
     ]
     if merged.missing:
         numbers = ", ".join(map(str, merged.missing))
-        lines.insert(1, Line(f"missing: shard {numbers}; merge again when it is there", "warn"))
+        later = "when it is there, merge all parts into another folder"
+        lines.insert(1, Line(f"missing: shard {numbers}; {later}", "warn"))
     print_lines(lines)
     return Exit.FINE

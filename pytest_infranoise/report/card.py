@@ -318,8 +318,8 @@ def _concurrency(manifest: Mapping[str, Any]) -> str:
     if not (_is_number(budget.get("memory_bytes")) and _is_number(budget.get("cpu_cores"))):
         return at_once
     return (
-        f"{at_once}; each reserves its {admission.get('admit')} of "
-        f"{format_size(budget['memory_bytes'])} and {format_cores(budget['cpu_cores'])}"
+        f"{at_once}; each reserves its {admission.get('admit')} from a budget of "
+        f"{format_size(budget['memory_bytes'])} and {format_cores(budget['cpu_cores'])} for all"
     )
 
 

@@ -211,6 +211,8 @@ def load_study(path: Path) -> Study:
 
 def _no_study(path: Path, directory: Path) -> str:
     """Say that there is no study, and name those below, the newest first."""
+    if path.is_file():
+        return f"{path}: a file beside which there is no {MANIFEST_NAME}; name a study's folder"
     try:
         studies = [item.parent for item in directory.glob(f"*/{MANIFEST_NAME}")]
         studies.sort(key=lambda item: (item / MANIFEST_NAME).stat().st_mtime, reverse=True)

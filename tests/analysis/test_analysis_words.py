@@ -15,6 +15,7 @@ from pytest_infranoise.analysis.figures import (
     points,
     span,
 )
+from pytest_infranoise.model.outcome import Outcome
 
 NEVER = (
     "no difference", "same score", "within noise", "optimal", "caused by", "p = 0.000", "p = 0 ",
@@ -197,6 +198,17 @@ def test_what_to_run_next():
         "next: nothing needs repair at 1x: no infra error in 50 trials (95% CI up to 7.1%)"
     ]
     assert following([("a", "1x", 1, 0, 0, 0, 0)]) == []
+
+
+def test_kills_that_trials_survived_are_no_all_clear():
+    names = ("1x", "3x")
+    table = study([(f"t{number}", name, 5, 0, 0, 0, 0) for number in range(8) for name in names])
+    table.add(0, 0, Outcome.PASSED, sample=6, oom_kills=2)
+    lines = verdict_lines(analyse(table))
+    assert (
+        "next: no trial at 1x was lost to its 2 kills, yet memory runs short there: "
+        "infranoise calibrate says what each task needs"
+    ) in lines
 
 
 def test_a_study_in_which_nothing_passes_says_so():

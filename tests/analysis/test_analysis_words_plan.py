@@ -50,7 +50,7 @@ def test_two_entries():
     )
     assert lines[1] == (
         "the difference is larger than sampling noise and infrastructure noise together "
-        "(sampling +-3.5, infrastructure 1.0 on top points)"
+        "(sampling +-3.5 points, infrastructure another 1.0)"
     )
     result = interaction(one, one, from_sets=("1x", "1x"), to_sets=("uncapped", "uncapped"))
     assert interaction_line(result).startswith("difference of the two lifts 0.0 points (95% CI -")
