@@ -15,14 +15,19 @@ def make_install(text: str, files: Sequence[tuple[Path, str]], *, root: Path) ->
     """Return the install step that a user names: a script on the host, or a command.
 
     What names a file below `root` (or anywhere, as an absolute path) is a script, and its text is
-    what counts; all else is a command for the sandbox's `sh`.
+    what counts; all else is a command for the sandbox's `sh`. A lone word such as `./setup.sh` can
+    only mean a script.
 
     Raises:
-        UsageError: an empty command, a script that cannot be read, or a file that cannot be.
+        UsageError: an empty command, a script that is missing or cannot be read, or a file that
+            cannot be.
     """
     if not text.strip():
         raise UsageError("--infra-agent-install: write a command, or the path of a script")
-    script = _script_at(root / text.strip()) or text
+    script = _script_at(root / text.strip())
+    if script is None:
+        _refuse_missing(text.strip(), root)
+        script = text
     digest = hashlib.sha256(script.encode("utf-8", "surrogateescape"))
     for source, target in files:
         content = _file_digest(source)
@@ -46,6 +51,14 @@ def _script_at(path: Path) -> str | None:
     if not text.strip():
         raise UsageError(f"--infra-agent-install: {path} is empty")
     return text
+
+
+def _refuse_missing(text: str, root: Path) -> None:
+    if len(text.split()) == 1 and text.startswith(("./", "../")):
+        raise UsageError(
+            f"--infra-agent-install: there is no script {text} in {root}; to run a file of the "
+            f"image, write sh {text}"
+        )
 
 
 def _file_digest(path: Path) -> str:

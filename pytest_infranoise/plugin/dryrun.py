@@ -15,14 +15,18 @@ from pytest_infranoise.units import format_cores, format_size
 
 
 def print_plan(runtime: Runtime, session: pytest.Session) -> None:
-    """Print every task's guarantee and limits per parameter set, then the trials in order."""
+    """Print every task's guarantee and limits per parameter set, then the trials in order.
+
+    Raises:
+        pytest.UsageError: markers cannot be used, a line each; the plan of the others was printed.
+    """
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     if terminal is None:
         return
     trials = [item.stash[TRIAL] for item in session.items if TRIAL in item.stash]
     problems = _marked_problems(runtime, session)
     terminal.section("infrastructure noise: dry run")
-    for line in (*limit_lines(runtime), *problems):
+    for line in limit_lines(runtime):
         terminal.write_line(line)
     terminal.write_line("")
     terminal.write_line(f"{len(trials)} trials in this order (seed {runtime.handover.seed}):")
@@ -31,6 +35,8 @@ def print_plan(runtime: Runtime, session: pytest.Session) -> None:
     for line in design_words(runtime):
         terminal.write_line(f"with an agent, {line}" if runtime.agent.is_reference else line)
     terminal.write_line("nothing was run")
+    if problems:
+        raise pytest.UsageError(*problems)
 
 
 def _marked_problems(runtime: Runtime, session: pytest.Session) -> list[str]:

@@ -58,13 +58,13 @@ class StudyKeeper:
             pytest.UsageError: what cannot be used, one line each.
         """
         if self._config.option.collectonly:
-            self._as_usage_error(lambda: self.runtime.discover(self._paths()))
+            self._as_usage_error(self._discover)
             return
         self._as_usage_error(self._begin)
 
     def _begin(self) -> None:
         runtime = self.runtime
-        runtime.discover(self._paths())
+        self._discover()
         runtime.passed_environment()
         self.recorder.check_directory()
         if not runtime.tasks:
@@ -78,6 +78,10 @@ class StudyKeeper:
             self._screen()
             self.recorder.start()
         self._go_on()
+
+    def _discover(self) -> None:
+        self.runtime.discover(self._paths())
+        _ = self.runtime.agent_facts  # what cannot be used of the agent is said here, not later
 
     def _screen(self) -> None:
         """Leave out what the tasks' own solutions do not solve, as found when the study began."""

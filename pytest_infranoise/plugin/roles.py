@@ -24,7 +24,7 @@ def register(config: pytest.Config) -> None:
 
         adopt(config)
     sweep = is_sweep(config)
-    if sweep and option_value(config, "dry-run"):
+    if option_value(config, "dry-run"):
         _stay_alone(config)
     is_worker = hasattr(config, "workerinput")
     if sweep:

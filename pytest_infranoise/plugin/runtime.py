@@ -151,6 +151,10 @@ class Runtime:
                 "not have; use --infra-backend=docker"
             )
         tasks = list(self.tasks.values())
+        if self.backend.info.backend == "local" and any(map(self._gets_agent, tasks)):
+            from pytest_infranoise.backends.local.backend import NO_INSTALL
+
+            raise UsageError(NO_INSTALL)
         for task in (item for known in tasks for item in known.sandboxes):
             for warning in self.backend.check(task):
                 if warning not in self.warnings:
@@ -356,13 +360,17 @@ class Runtime:
         return self.images[task.name]
 
     def _with_agent(self, task: Task, image: PreparedImage, progress: Progress) -> PreparedImage:
-        """Return a task's image with the agent installed; a marked test is its own agent."""
-        is_marked = task.instruction is None and not task.steps
-        if self.install is None or is_marked:
+        """Return a task's image with the agent installed."""
+        if self.install is None or not self._gets_agent(task):
             return image
         return self.backend.install(
             task, image, self.install, progress, study=self.handover.study, owner=self.owner
         )
+
+    def _gets_agent(self, task: Task) -> bool:
+        """Whether something is installed into a task's image; a marked test is its own agent."""
+        is_marked = task.instruction is None and not task.steps
+        return self.install is not None and not is_marked
 
     def plan(self, task: Task, parameter_set: str, sample: int) -> TrialPlan:
         """Return one trial's plan.

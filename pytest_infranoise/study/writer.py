@@ -1,6 +1,7 @@
 """A study while it is written: its folder, manifest and journal."""
 
 import secrets
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,13 +41,14 @@ def create_study(
     text of records.
 
     Raises:
-        UsageError: `directory` already holds records, or is no folder.
+        UsageError: `directory` already holds records, is no folder, or cannot be written.
     """
     if directory is None:
         folder = (root or Path.cwd()) / STUDIES_FOLDER / str(manifest["study"])
     else:
         folder = directory.absolute()
     _require_free(folder)
+    _require_writable(folder)
     return StudyWriter(folder, manifest, redactor or Redactor(), is_private=directory is None)
 
 
@@ -76,6 +78,20 @@ def _require_free(folder: Path) -> None:
             )
     except OSError as error:
         raise UsageError(f"--infra-study: {folder}: {error.strerror}") from error
+
+
+def _require_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written, with a file that never gets a name."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise UsageError(_not_writable(folder, error)) from error
+
+
+def _not_writable(folder: Path, error: OSError) -> str:
+    return f"--infra-study: {folder} cannot be written: {error.strerror}"
 
 
 def _other_files(folder: Path) -> list[str]:
@@ -153,9 +169,7 @@ class StudyWriter:
         except OSError as error:
             self.close()
             self._journal = None
-            raise UsageError(
-                f"--infra-study: {self.directory} cannot be written: {error.strerror}"
-            ) from error
+            raise UsageError(_not_writable(self.directory, error)) from error
 
     def note(self, **facts: Any) -> None:
         """Add facts to the manifest that were not known when the study began.

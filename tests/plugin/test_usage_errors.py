@@ -147,3 +147,49 @@ def test_a_run_without_any_trial_leaves_no_study(one_bench: Bench) -> None:
     result = one_bench.run("--infra-multipliers=1", "-k", "nothing")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert not one_bench.studies()
+
+
+AGENT = "--infra-agent=true"
+STEP = "--infra-agent-install=echo"
+
+
+@pytest.mark.parametrize("what", ["--infra-dry-run", "--collect-only"])
+def test_an_install_step_that_nobody_needs_without_a_run(plain_bench: Bench, what: str) -> None:
+    plain_bench.task("calm")
+    pattern = "--infra-agent-install: the oracle agent needs no installation"
+    refused(plain_bench, "--infra-multipliers=1,3", STEP, what, pattern=pattern)
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        ([AGENT, STEP], "--infra-agent-install: the local backend has no images*"),
+        (
+            [AGENT, "--infra-agent-install=./nofile.sh"],
+            "--infra-agent-install: there is no script ./nofile.sh in *; * write sh ./nofile.sh",
+        ),
+        (["--infra-study=/proc/nope"], "--infra-study: /proc/nope cannot be written: *"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would(
+    local_bench: Bench, options: list[str], pattern: str
+) -> None:
+    local_bench.task("calm")
+    refused(local_bench, "--infra-multipliers=1", "--infra-dry-run", *options, pattern=pattern)
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_dry_run_of_marked_tests_names_those_that_cannot_be_used(
+    local_bench: Bench, workers: str
+) -> None:
+    body = "def test_{0}(infra_sandbox): raise SystemExit('it ran')\n"
+    mark = "@pytest.mark.infra(memory='{0}', timeout=2)\n"
+    text = mark.format("2Q") + body.format("bad") + mark.format("32M") + body.format("good")
+    local_bench.pytester.makepyfile(test_suite=f"import pytest\n\n{text}")
+    result = local_bench.pytester.runpytest_subprocess(
+        "--infra-backend=local", "-p", "no:cacheprovider", "--infra-dry-run", workers
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["test_suite.py::test_good  1x *", "nothing was run"])
+    result.stderr.fnmatch_lines(["ERROR: test_suite.py::test_bad: infra marker: memory: '2Q' *"])
+    assert "it ran" not in result.stdout.str()

@@ -50,6 +50,12 @@ _HOST = "host"
 _NAMESPACE_STAGES = ("user namespace", "namespaces")
 _OWN_STUDY = "pytest-infranoise-probe"
 
+NO_INSTALL = (
+    "--infra-agent-install: the local backend has no images to install into; install the agent on "
+    "this host, whose file system every trial sees, or use --infra-backend=docker"
+)
+"""Why nothing can be installed here, in one line."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
@@ -208,10 +214,7 @@ class LocalBackend:
 
         It would have to run in every trial, within that trial's limits, and so be measured.
         """
-        raise UsageError(
-            "--infra-agent-install: the local backend has no images to install into; install the "
-            "agent on this host, whose file system every trial sees, or use --infra-backend=docker"
-        )
+        raise UsageError(NO_INSTALL)
 
     def _read(self, task: Task) -> _Prepared:
         context = task.image.build_context
