@@ -74,9 +74,13 @@ class Fields:
         found = {}
         for name, value in inner.values.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not math.isfinite(value):
+            try:
+                number = float(value) if is_number else math.nan
+            except OverflowError:  # a whole number that no float holds
+                number = math.inf
+            if not math.isfinite(number):
                 raise inner.refusal(name, f"{_shown(value)} is not a finite number")
-            found[name] = float(value)
+            found[name] = number
         return found
 
     def optional_object(self, key: str) -> "Fields | None":

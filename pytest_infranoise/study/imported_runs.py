@@ -65,7 +65,8 @@ class ImportedTrial:
 class ImportedRun:
     """One job, report or run of another tool: every trial of one parameter set.
 
-    `identity` tells whether two runs are the same; `left_out` counts what is no trial, by reason;
+    `identity` tells whether two runs are the same: a first line, then the id of each trial that has
+    one, so that a run that went on is known again. `left_out` counts what is no trial, by reason;
     `facts` say how it was run, as far as the files know; `notes` are for the report.
     """
 

@@ -100,11 +100,25 @@ def _new(runs: Sequence[ImportedRun], command_line: Sequence[str]) -> dict[str, 
 
 def _check_runs(before: Mapping[str, Any], runs: Sequence[ImportedRun]) -> None:
     """Refuse a run that is in the study already: its trials would count twice."""
-    names = {run["identity"]: run["name"] for run in before["source"]["runs"]}
+    known = [(run["identity"], run["name"]) for run in before["source"]["runs"]]
+    names = dict(known)
+    holders = {trial: name for identity, name in known for trial in _trial_ids(identity)}
     for run in runs:
         if run.identity in names:
             raise UsageError(f"{run.name}: the study has it already, as {names[run.identity]}")
+        ids = _trial_ids(run.identity)
+        if shared := [trial for trial in ids if trial in holders]:
+            raise UsageError(
+                f"{run.name}: {len(shared)} of its {len(ids)} trials are in the study already, "
+                f"as {holders[shared[0]]}, which has gone on since; use -o with a new folder"
+            )
         names[run.identity] = run.name
+        holders |= dict.fromkeys(ids, run.name)
+
+
+def _trial_ids(identity: str) -> list[str]:
+    """Return the ids of a run's trials, as far as its tool gives them any."""
+    return identity.split("\n")[1:]
 
 
 def _one_agent(before: Mapping[str, Any], runs: Sequence[ImportedRun]) -> dict[str, Any]:

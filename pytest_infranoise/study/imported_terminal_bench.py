@@ -57,7 +57,9 @@ def read_terminal_bench(path: Path, *, agent: str | None = None) -> ImportedRun:
     if "results" not in results.values:
         problem = "is missing; name the folder of a run, not of a trial"
         raise results.refusal("results", problem)
-    trials = [_trial(entry) for entry in results.objects("results")]
+    entries = list(results.objects("results"))
+    trials = [_trial(entry) for entry in entries]
+    ids = {entry.optional_text("id") for entry in entries} - {None, ""}
     if not trials:
         raise UsageError(f"{file}: results: no trial")
     resolved = sum(item.outcome is Outcome.PASSED for item in trials)
@@ -68,7 +70,7 @@ def read_terminal_bench(path: Path, *, agent: str | None = None) -> ImportedRun:
     return ImportedRun(
         kind=KIND,
         name=file.parent.resolve().name,
-        identity=sha256(file.read_bytes()).hexdigest(),
+        identity="\n".join([sha256(file.read_bytes()).hexdigest(), *sorted(map(str, ids))]),
         trials=sorted(trials, key=start_order),
         agent={
             "name": agent if metadata is None else metadata.text("agent_name"),

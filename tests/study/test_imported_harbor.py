@@ -239,6 +239,7 @@ def test_a_task_of_two_data_sets_needs_a_choice(change, job):
             {"verifier_result": {"rewards": {"reward": True}}},
             "rewards.reward: True is not a finite",
         ),
+        ({"verifier_result": {"rewards": {"reward": 10**400}}}, "rewards.reward: 1000"),
         ({"verifier_result": {"rewards": {"reward": float("nan")}}}, "rewards.reward: nan is not"),
         ({"exception_info": {"exception_type": 1}}, "exception_info.exception_type: 1 is not text"),
         ({"step_results": {}}, "step_results: {} is not a list"),

@@ -8,8 +8,10 @@ import pytest
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Outcome
 from pytest_infranoise.model.usage import Usage
+from pytest_infranoise.study.imported_study import import_runs
 from pytest_infranoise.study.imported_swebench import read_swebench
 from pytest_infranoise.study.imported_terminal_bench import FAILURE_MODES, read_terminal_bench
+from pytest_infranoise.study.store import load_study
 
 INFRA = Outcome.INFRA_ERROR
 REPORT = {
@@ -164,6 +166,17 @@ def test_every_failure_mode_that_resolves_passed(tb_run):
     trials = [entry(f"t{n}", failure_mode=mode, is_resolved=True) for n, mode in enumerate(modes)]
     run = read_terminal_bench(tb_run(trials))
     assert {item.outcome for item in run.trials} == {Outcome.PASSED}
+
+
+def test_trials_are_known_again_in_a_run_that_went_on(tb_run, tmp_path):
+    trials = [entry(f"t{number}", id=f"uuid-{number}") for number in range(3)]
+    import_runs([read_terminal_bench(tb_run(trials[:2]))], tmp_path / "study", parameter_set="1x")
+    later = read_terminal_bench(tb_run(trials))
+    with pytest.raises(UsageError, match="2 of its 3 trials are in the study already"):
+        import_runs([later], tmp_path / "study", parameter_set="1x", into=True)
+    unnamed = read_terminal_bench(tb_run([entry(), entry("t9", id=None)]))
+    import_runs([unnamed], tmp_path / "study", parameter_set="1x", into=True)
+    assert load_study(tmp_path / "study").manifest.data["planned_trials"] == 4
 
 
 def test_a_trial_that_nobody_judged_is_no_failure(tb_run):

@@ -38,7 +38,8 @@ def made(name="job-1x", trials=None, **values):
 
 @pytest.fixture
 def study(tmp_path):
-    import_runs([made()], tmp_path / "study", parameter_set="1x")
+    run = made(identity="id of job-1x\ntrial-1\ntrial-2")
+    import_runs([run], tmp_path / "study", parameter_set="1x")
     return tmp_path / "study"
 
 
@@ -107,8 +108,21 @@ def test_the_baseline_can_be_chosen_later(study):
 @pytest.mark.parametrize(
     ("run", "options", "named"),
     [
-        (made(), {}, "job-1x: the study has it already, as job-1x"),
-        (made("renamed", identity="id of job-1x"), {}, "renamed: the study has it already"),
+        (
+            made(identity="id of job-1x\ntrial-1\ntrial-2"),
+            {},
+            "job-1x: the study has it already, as job-1x",
+        ),
+        (
+            made("renamed", identity="id of job-1x\ntrial-1\ntrial-2"),
+            {},
+            "renamed: the study has it already",
+        ),
+        (
+            made("b", identity="more\ntrial-1\ntrial-2\ntrial-3"),
+            {},
+            "b: 2 of its 3 trials are in the study already, as job-1x, which has gone on since",
+        ),
         (made("b", agent={**AGENT, "name": "x"}), {}, "ran x with m, but the study's agent is"),
         (made("b", agent={**AGENT, "model": None}), {}, "ran terminus, but the study's agent"),
         (made("b"), {"baseline": "9x"}, "--baseline: '9x' is no parameter set of this study: 1x"),
