@@ -11,6 +11,9 @@ from pytest_infranoise.model.usage import TEXTS
 MINIMUM_SECRET_LENGTH = 4
 """Shorter values (`1`, `on`) are settings; replacing them everywhere would destroy the output."""
 
+MINIMUM_PART_LENGTH = 12
+"""Shorter parts of a value that a text was cut through tell nothing, and may stand there anyway."""
+
 _NAME = (
     r"[\w.-]*?(?:api[_-]?key|(?:access|private)[_-]?key|token|secret|passw(?:or)?d|credentials?)"
 )
@@ -36,10 +39,16 @@ class Redactor:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, text: str) -> str:
-        """Return the text with every secret value replaced by its name."""
+        """Return the text with every secret value replaced by its name.
+
+        Output is kept from its end and messages are kept from their start, so a part of a value
+        that the cut has left at either end is replaced too.
+        """
         for name, value in sorted(self.secrets.items(), key=lambda item: (-len(item[1]), item[0])):
             if len(value) >= MINIMUM_SECRET_LENGTH:
-                text = text.replace(value, f"<redacted {name}>")
+                text = _without_cut_value(
+                    text.replace(value, f"<redacted {name}>"), value, f"<redacted {name}>"
+                )
         return text
 
     def value(self, value: Any) -> Any:
@@ -68,7 +77,8 @@ class Redactor:
         usage = record.usage
         if usage is not None:
             usage = replace(usage, **{name: self.value(getattr(usage, name)) for name in TEXTS})
-        return replace(record, phases=phases, detail=detail, usage=usage)
+        notes = tuple(self.text(note) for note in record.notes)
+        return replace(record, phases=phases, detail=detail, usage=usage, notes=notes)
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a trial's record with its free text redacted; names and figures stay."""
@@ -87,6 +97,16 @@ class Redactor:
                 for phase in redacted["phases"]
             ]
         return redacted
+
+
+def _without_cut_value(text: str, value: str, name: str) -> str:
+    """Return a text without the end of a value at its start, and without the start at its end."""
+    for length in range(len(value) - 1, MINIMUM_PART_LENGTH - 1, -1):
+        if text.startswith(value[-length:]):
+            text = name + text[length:]
+        if text.endswith(value[:length]):
+            text = text[:-length] + name
+    return text
 
 
 def redact_arguments(arguments: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.trial import TrialRecord
 from pytest_infranoise.model.usage import Usage
-from pytest_infranoise.study.redact import Redactor, redact_arguments
+from pytest_infranoise.study.redact import MINIMUM_PART_LENGTH, Redactor, redact_arguments
 
 HIDDEN = "<redacted>"
 
@@ -46,6 +46,20 @@ def test_values_are_replaced_by_their_names_wherever_they_stand():
     }
 
 
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_no_part_of_a_value_survives_a_cut(before, after):
+    value = "sk-0123456789-abcdefghij-KLMNOPQRST"
+    redactor = Redactor({"KEY": value})
+    start = redactor.text(f"{value[before:]} was sent")
+    end = redactor.text(f"sent was {value[:after]}")
+    if len(value[before:]) >= MINIMUM_PART_LENGTH:
+        assert start == "<redacted KEY> was sent"
+    if len(value[:after]) >= MINIMUM_PART_LENGTH:
+        assert end == "sent was <redacted KEY>"
+    both = redactor.text(f"{value[5:]}")
+    assert both == "<redacted KEY>"
+
+
 def test_the_values_stay_out_of_the_repr():
     assert "hunter22" not in repr(Redactor({"KEY": "hunter22"}))
 
@@ -77,6 +91,11 @@ def test_what_an_agent_says_of_itself_is_text_like_any_other(make_record):
     names = {name: record[name] for name in ("study", "task", "parameter_set", "sample", "attempt")}
     rest = dict.fromkeys(("block", "position", "seed", "cause", "detail", "started_at", "worker"))
     trial = TrialRecord(
-        **names, **rest, outcome=Outcome.PASSED, usage=Usage(model="via abcd1234", cost_usd=1.0)
+        **names,
+        **rest,
+        outcome=Outcome.PASSED,
+        usage=Usage(model="via abcd1234", cost_usd=1.0),
+        notes=("member 'abcd1234' leads out",),
     )
+    assert redactor.trial(trial).notes == ("member '<redacted API_KEY>' leads out",)
     assert redactor.trial(trial).usage == Usage(model="via <redacted API_KEY>", cost_usd=1.0)
