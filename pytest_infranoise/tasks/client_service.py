@@ -28,6 +28,7 @@ _WARNED = frozenset({
     "entrypoint", "ports", "expose", "healthcheck", "labels", "logging", "platform", "restart",
     "pull_policy", "stop_grace_period", "stop_signal",
 })  # fmt: skip
+_PATH_CHARACTERS = 200
 _TOP = frozenset({"services", "version", "name"})
 
 
@@ -105,7 +106,7 @@ def _is_plain(document: Mapping[str, Any], service: Mapping[str, Any]) -> bool:
         and not any(document[key] for key in more)
         and service.keys() <= _TAKEN | _SILENT | _WARNED
         and _is_plain_build(service.get("build"))
-        and all(_is_logs(volume) for volume in service.get("volumes") or ())
+        and _are_logs(service.get("volumes") or [])
     )
 
 
@@ -114,6 +115,10 @@ def _is_plain_build(build: Any) -> bool:
         return True
     named = Path(str(build.get("dockerfile", "Dockerfile")))
     return build.keys() <= {"context", "dockerfile"} and named == Path("Dockerfile")
+
+
+def _are_logs(volumes: Any) -> bool:
+    return isinstance(volumes, list) and all(_is_logs(volume) for volume in volumes)
 
 
 def _is_logs(volume: Any) -> bool:
@@ -132,7 +137,10 @@ def _image(service: Mapping[str, Any], directory: Path, place: str) -> ImageSour
         return None
     where = f"{place}.build"
     values = {"context": build} if isinstance(build, str) else mapping_of(build, where)
-    context = directory / text_of(values.get("context", "."), f"{where}.context")
+    named = text_of(values.get("context", "."), f"{where}.context")
+    context = directory / named
+    if not named.isprintable() or len(named) > _PATH_CHARACTERS:
+        raise UsageError(f"{where}.context: {shown(named)} names no folder")
     if not (context / "Dockerfile").is_file():
         raise UsageError(f"{where}: there is no {display_path(context / 'Dockerfile')}; add it")
     return ImageSource(build_context=context.resolve() if ".." in context.parts else context)

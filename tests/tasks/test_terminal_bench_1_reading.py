@@ -161,10 +161,11 @@ x-note: any
         COMPOSE + "networks: {inner: {}}\n",
         "services: {client: {build: ., cap_add: [NET_ADMIN]}}",
         "services: {client: {build: ., volumes: ['data:/data']}}\nvolumes: {data: {}}",
+        "services: {client: {build: ., volumes: 3}}",
         "services: {client: {build: {target: a}}}",
         "services: {client: {build: {dockerfile: Other}}}",
     ],
-    ids=["service", "network", "key", "volume", "target", "dockerfile"],
+    ids=["service", "network", "key", "volume", "volumes", "target", "dockerfile"],
 )
 def test_what_no_single_container_has_is_left_to_compose(
     read: Read, tmp_path: Path, text: str
@@ -229,6 +230,14 @@ def test_an_unknown_key_is_a_warning(read: Read, warnings: list[str]) -> None:
         ({"docker-compose.yaml": "a: {"}, "old/docker-compose.yaml: not valid YAML: "),
         ({"docker-compose.yaml": "services:"}, "old/docker-compose.yaml: services.client: missing"),
         ({"Dockerfile": None}, "old/docker-compose.yaml: services.client.build: there is no old/"),
+        (
+            {"docker-compose.yaml": 'services: {client: {build: "a\\nb"}}'},
+            "old/docker-compose.yaml: services.client.build.context: 'a\\nb' names no folder",
+        ),
+        (
+            {"docker-compose.yaml": f"services: {{client: {{build: {'a' * 5000}}}}}"},
+            "old/docker-compose.yaml: services.client.build.context: 'aaa",
+        ),
         (
             compose(working_dir="app"),
             "old/docker-compose.yaml: services.client.working_dir: 'app' is not an absolute",
