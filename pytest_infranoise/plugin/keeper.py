@@ -177,7 +177,10 @@ class StudyKeeper:
     def take(self, report: pytest.TestReport) -> None:
         """Note one report, and look at the study if that is due."""
         known = len(self.recorder.records)
+        is_writable = self.recorder.journal_problem is None
         self.recorder.take(report)
+        if is_writable and self.recorder.journal_problem is not None:
+            self._progress(f"infranoise: {self.recorder.journal_problem}")
         self._check_costs()
         if report.when in ("setup", "call"):
             return

@@ -24,7 +24,7 @@ from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
 from pytest_infranoise.plugin.surroundings import ini_facts, plugin_versions
 from pytest_infranoise.study.accounts import Trial, trial_of_record
-from pytest_infranoise.study.journal import JournalError, rescue_records
+from pytest_infranoise.study.journal import JOURNAL_NAME, JournalError, rescue_records
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.writer import StudyWriter, create_study
 from pytest_infranoise.trial.phases import utc_now
@@ -56,6 +56,7 @@ class StudyRecorder:
     `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
     could not be written into the study, `left_out` the trials that their own tests skip, which are
     none of those planned, `unpaid` the trials that did not run because of costs.
+    `journal_problem` is why the study's disk first refused a record, None if it never did.
     `usage` is what the agents of this session said that they have used.
     """
 
@@ -72,8 +73,9 @@ class StudyRecorder:
         self.left_out = 0
         self.unpaid = 0
         self.usage = UsageTotals()
+        self.journal_problem: str | None = None
+        self._selected = 0
         self._kept: set[tuple[Any, ...]] = set()
-        self._journal_failed = False
         self._is_finished = False
         self._pending: dict[str, dict[str, Any]] = {}
         self._writer: StudyWriter | None = None
@@ -140,9 +142,16 @@ class StudyRecorder:
         `unselected` are those of the design that were not, and are not on record.
         """
         finished = self.runtime.schedule.finished
+        self._selected = trials
         self.planned, self._unselected = trials + finished, unselected
         if self._writer is not None:
             self._note_plan()
+
+    @property
+    def remaining(self) -> int:
+        """How many of the selected trials have no record of this session."""
+        ended = {trial_of_record(record) for record in self.records}
+        return max(0, self._selected - self.left_out - len(ended))
 
     def _note_plan(self) -> None:
         self._note(planned_trials=self.planned, unselected_trials=self._unselected)
@@ -209,7 +218,8 @@ class StudyRecorder:
         """Put records that the study's disk has not taken somewhere else, and say so."""
         self.lost = len(writer.unwritten)
         if self.lost:
-            self.problems = [rescue_records(writer.unwritten, self.runtime.handover.study)]
+            study, journal = self.runtime.handover.study, writer.directory / JOURNAL_NAME
+            self.problems = [rescue_records(writer.unwritten, study, journal=journal)]
 
     def _write_pending(self, nodeid: str) -> None:
         record = self._pending.pop(nodeid, None)
@@ -239,9 +249,9 @@ class StudyRecorder:
         try:
             action()
         except JournalError as error:
-            if not self._journal_failed:  # once is enough: each later record says the same
-                self._journal_failed = True
-                self.problems.append(str(error))
+            if self.journal_problem is None:  # once is enough: each later record says the same
+                self.journal_problem = str(error)
+                self.problems.append(self.journal_problem)
         except InfranoiseError as error:
             self._note_problem(str(error))
 

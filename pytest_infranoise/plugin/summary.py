@@ -1,5 +1,6 @@
 """What the terminal shows of a study: header lines, and the summary at the end."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,7 @@ def cost_lines(recorder: StudyRecorder) -> list[str]:
     if recorder.unpaid:
         lines.append(
             f"{recorder.unpaid} trial(s) did not run: {usage.cost_usd:.2f} USD were reported, "
-            f"--infra-max-cost is {limit:g}; --infra-resume goes on"
+            f"--infra-max-cost is {limit:g}{_resume_words(recorder)}"
         )
     if unknown:
         lines.append(f"the cost of {unknown} of {usage.attempts} attempt(s) is unknown")
@@ -213,6 +214,22 @@ def _print_problems(terminal: Any, problems: Sequence[str]) -> None:
         terminal.write_line(f"infranoise: {problem}", red=True, bold=True)
 
 
+def _stopped_words(recorder: StudyRecorder) -> str:
+    left = recorder.remaining
+    if not left:
+        return "the session was stopped; every trial had run"
+    return (
+        f"the session was stopped before every trial ran: {left} trial(s) left"
+        f"{_resume_words(recorder)}"
+    )
+
+
+def _resume_words(recorder: StudyRecorder) -> str:
+    """Say what to type to go on, where there is a study to go on with."""
+    folder = recorder.shown_directory
+    return "" if folder is None else f"; --infra-study={shlex.quote(folder)} --infra-resume goes on"
+
+
 def exit_words(
     recorder: StudyRecorder, exit_status: int | None, gates: Sequence["GateResult"] = ()
 ) -> str:
@@ -224,12 +241,14 @@ def exit_words(
     if exit_status == pytest.ExitCode.INTERRUPTED:
         if recorder.unpaid:
             return "exit code 2: --infra-max-cost was reached before every trial ran"
-        return "exit code 2: the session was stopped before every trial ran"
+        return f"exit code 2: {_stopped_words(recorder)}"
     if recorder.other_failures:
         return (
             f"exit code {exit_status}: {recorder.other_failures} error(s) besides the trials' "
             "outcomes"
         )
+    if recorder.lost:
+        return f"exit code {exit_status}: {recorder.lost} record(s) are not in the study"
     if gates and (words := _gate_words(gates)) is not None:
         return f"exit code {exit_status}: {words}"
     if recorder.runtime.settings.exit == "study":

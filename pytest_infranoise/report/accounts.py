@@ -1,6 +1,6 @@
-"""What a report says beside the outcomes: refused attempts, and what agents say that they used."""
+"""What a report says beside the outcomes: refused attempts, overruns, what agents have used."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_infranoise.analysis.figures import plural
@@ -15,6 +15,8 @@ def account_lines(accounts: Accounts, *, can_resume: bool = True) -> Iterator[Li
     """Yield a line for each that has anything to say; an imported study cannot be resumed."""
     if accounts.api_errors:
         yield Line(_api_words(accounts, can_resume=can_resume), "warn")
+    if accounts.overruns:
+        yield Line(_overrun_words(accounts.overruns), "warn")
     if accounts.usage.reported:
         yield Line(usage_words(accounts.usage))
         yield from _models(accounts.usage)
@@ -26,6 +28,10 @@ def accounts_json(accounts: Accounts) -> dict[str, Any]:
         "refused_attempts": accounts.api_errors,
         "refused_trials": accounts.refused_trials,
         "unmeasured": [list(trial) for trial in accounts.unmeasured],
+        "tolerated_overruns": {
+            name: {"trials": number, "seconds": seconds}
+            for name, (number, seconds) in accounts.overruns.items()
+        },
         "usage": accounts.usage.to_json(),
     }
 
@@ -43,6 +49,14 @@ def _api_words(accounts: Accounts, *, can_resume: bool) -> str:
     if not can_resume:
         return f"{words}; not measured: {', '.join(named)}{more}"
     return f"{words}; not measured yet: {', '.join(named)}{more} (--infra-resume tries them again)"
+
+
+def _overrun_words(overruns: Mapping[str, tuple[int, float]]) -> str:
+    parts = [
+        f"{plural(number, 'trial')} at {one_line(name, 60)} ({seconds:.1f} s in all)"
+        for name, (number, seconds) in overruns.items()
+    ]
+    return f"above the kill threshold and tolerated: {', '.join(parts)}"
 
 
 def usage_words(usage: UsageTotals) -> str:

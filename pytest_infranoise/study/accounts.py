@@ -43,9 +43,14 @@ def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
 
 @dataclass(slots=True)
 class Accounts:
-    """What is added up while the records of a study are read, all attempts of all trials."""
+    """What is added up while the records of a study are read, all attempts of all trials.
+
+    `overruns` are those that a watch has let pass, by parameter set id: how many attempts without
+    any kill were above their threshold, and for how many seconds together.
+    """
 
     usage: UsageTotals = field(default_factory=UsageTotals)
+    overruns: dict[str, tuple[int, float]] = field(default_factory=dict)
     _refused: dict[Trial, set[int]] = field(default_factory=dict)
     _last: dict[Trial, int] = field(default_factory=dict)
 
@@ -60,6 +65,9 @@ class Accounts:
     def take(self, record: Mapping[str, Any]) -> None:
         """Add one record, as the journal has it."""
         self.usage.take(record.get("usage"))
+        if (seconds := record.get("overrun_seconds")) and not record.get("oom_kills"):
+            number, total = self.overruns.get(record["parameter_set"], (0, 0.0))
+            self.overruns[record["parameter_set"]] = (number + 1, total + seconds)
         is_refused = not is_measured(record)
         if is_refused or record["attempt"] > 1:
             trial = trial_of_record(record)

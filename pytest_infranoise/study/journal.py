@@ -47,14 +47,17 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def rescue_records(records: Sequence[Mapping[str, Any]], study: str) -> str:
-    """Write records that a study's disk refused to the temporary folder; say in a line where."""
+def rescue_records(records: Sequence[Mapping[str, Any]], study: str, *, journal: Path) -> str:
+    """Write records that a study's disk refused to the temporary folder; say in a line where.
+
+    `journal` is the file that they belong to.
+    """
     path = Path(tempfile.gettempdir()) / f"infranoise-{study}-{JOURNAL_NAME}"
     try:
         path.write_bytes(b"".join(encode_line(record) for record in records))
     except OSError as error:
         return f"{len(records)} record(s) are LOST: {path}: cannot be written: {error.strerror}"
-    return f"{len(records)} record(s) did not fit into the study; append {path} to its journal"
+    return f"{len(records)} record(s) did not fit into the study; append {path} to {journal}"
 
 
 @dataclass

@@ -65,7 +65,11 @@ def test_records_that_the_disk_refuses_are_rescued_and_fail_the_run(
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (rescued,) = (tmp_path / "temporary").glob("infranoise-*-trials.jsonl")
-    result.stdout.fnmatch_lines([f"*record(s) did not fit into the study; append {rescued} to*"])
+    journal, number = small_disk / "study" / "trials.jsonl", len(rescued.read_text().splitlines())
+    text = result.stdout.str()
+    assert text.count(f"infranoise: {journal}: cannot be written: No space left on device; 1 ") == 1
+    assert f"{number} record(s) did not fit into the study; append {rescued} to {journal}\n" in text
+    assert f"exit code 1: {number} record(s) are not in the study\n" in text
     lines = (small_disk / "study" / "trials.jsonl").read_bytes() + rescued.read_bytes()
     keys = [
         (record["parameter_set"], record["sample"])

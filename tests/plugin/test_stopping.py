@@ -110,7 +110,12 @@ def test_the_first_signal_lets_running_trials_finish(
     assert {record["outcome"] for record in records} == {"passed"}
     assert f"{len(records)} of 8 trials" in output
     assert "infranoise: stopping; running trials finish" in output
-    assert "exit code 2: the session was stopped" in output
+    (study,) = bench.studies()
+    assert (
+        "exit code 2: the session was stopped before every trial ran: "
+        f"{8 - len(records)} trial(s) left; --infra-study={study.relative_to(bench.path)} "
+        "--infra-resume goes on\n"
+    ) in output
     assert "INTERNALERROR" not in output
     assert traces.left() == []
 

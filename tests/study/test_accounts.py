@@ -151,3 +151,25 @@ def test_records_of_old_say_nothing_of_usage(tmp_path, make_record):
     (tmp_path / "trials.jsonl").write_text(f"{json.dumps(old)}\n{json.dumps(new)}\n")
     first, second = load_study(tmp_path).trial_records()
     assert (first.usage, second.usage) == (None, Usage(cost_usd=1.0))
+
+
+def test_overruns_that_were_let_pass_are_told_per_set(make_record):
+    own = {"outcome": "passed", "cause": None, "oom_kills": 0}
+    records = [
+        make_record(sample=1, overrun_seconds=1.25, **own),
+        make_record(sample=2, overrun_seconds=0.5, **own),
+        make_record(sample=3, overrun_seconds=0.0, **own),
+        make_record(sample=4, overrun_seconds=None, **own),
+        make_record(sample=5, overrun_seconds=3.0, **{**own, "oom_kills": 1}),
+        make_record(parameter_set="3x", overrun_seconds=0.25, **own),
+    ]
+    accounts = Accounts.of(records)
+    assert [line.text for line in account_lines(accounts)] == [
+        "above the kill threshold and tolerated: 2 trials at 1x (1.8 s in all), "
+        "1 trial at 3x (0.2 s in all)"
+    ]
+    assert accounts_json(accounts)["tolerated_overruns"] == {
+        "1x": {"trials": 2, "seconds": 1.75},
+        "3x": {"trials": 1, "seconds": 0.25},
+    }
+    assert not list(account_lines(Accounts.of(records[2:5])))
