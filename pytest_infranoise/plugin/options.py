@@ -4,10 +4,9 @@ This is loaded at every pytest start and only registers text; `settings` parses.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +272,7 @@ SWEEP_INI = tuple(spec.dest for spec in OPTIONS if spec.is_sweep and not spec.is
 _SWEEP = tuple(spec.name for spec in OPTIONS if spec.is_sweep)
 
 
-def add_options(parser: "pytest.Parser") -> None:
+def add_options(parser: pytest.Parser) -> None:
     """Register every option and its ini twin."""
     group = parser.getgroup("infranoise", "infrastructure noise")
     for spec in OPTIONS:
@@ -293,7 +292,7 @@ def add_options(parser: "pytest.Parser") -> None:
         parser.addini(spec.dest, f"ini twin of {spec.flag}", type=kind, default=default)
 
 
-def option_value(config: "pytest.Config", name: str, options: Any = None) -> Any:
+def option_value(config: pytest.Config, name: str, options: Any = None) -> Any:
     """Return an option's value: command line, then ini file, then its default; None for none.
 
     `options` is the parsed command line where `config.option` is not filled yet.
@@ -302,13 +301,33 @@ def option_value(config: "pytest.Config", name: str, options: Any = None) -> Any
     value = getattr(config.option if options is None else options, spec.dest, None)
     if value is not None:
         return value
-    value = config.getini(spec.dest)
+    value = _flag_of_ini(config, spec) if spec.is_flag else config.getini(spec.dest)
     return (spec.default or None) if value == "" else value
 
 
-def is_sweep(
-    config: "pytest.Config", options: Any = None, *, without: tuple[str, ...] = ()
-) -> bool:
+def check_flags(config: pytest.Config) -> None:
+    """Refuse an ini file's flag that is neither true nor false.
+
+    Raises:
+        pytest.UsageError: one line that names file, option and value.
+    """
+    for spec in OPTIONS:
+        if spec.is_flag:
+            _flag_of_ini(config, spec)
+
+
+def _flag_of_ini(config: pytest.Config, spec: OptionSpec) -> bool:
+    try:
+        return bool(config.getini(spec.dest))
+    except (TypeError, ValueError, pytest.UsageError) as error:  # by version of pytest
+        words = str(error)
+        if spec.dest not in words:
+            file = "" if config.inipath is None else f"{config.inipath}: "
+            words = f"{file}{spec.dest}: {words}; write true or false"
+        raise pytest.UsageError(words) from None
+
+
+def is_sweep(config: pytest.Config, options: Any = None, *, without: tuple[str, ...] = ()) -> bool:
     """Whether task folders are to be collected: a sweep option or its ini twin is set.
 
     A preset is one, since it brings multipliers along. `without` names options to pass over.

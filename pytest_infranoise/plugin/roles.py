@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_infranoise.plugin.options import is_sweep, option_value
+from pytest_infranoise.plugin.options import check_flags, is_sweep, option_value
 
 if TYPE_CHECKING:
     from pytest_infranoise.plugin.keeper import StudyKeeper
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def register(config: pytest.Config) -> None:
     """Register the hooks of this process's role."""
+    check_flags(config)
     if option_value(config, "resume"):
         from pytest_infranoise.plugin.resume import adopt
 

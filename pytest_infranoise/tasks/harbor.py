@@ -29,7 +29,7 @@ from pytest_infranoise.tasks.resources import (
     declared_storage,
     resource_spec,
 )
-from pytest_infranoise.tasks.schema import NEWEST_SCHEMA, TaskFile, load
+from pytest_infranoise.tasks.schema import NEWEST_SCHEMA, TaskFile, load, unknown_words
 from pytest_infranoise.tasks.steps import read_healthcheck, read_steps
 from pytest_infranoise.tasks.templates import resolve
 from pytest_infranoise.tasks.unsupported import network_of, refuse_unsupported
@@ -215,7 +215,7 @@ def _image(file: TaskFile, directory: Path, place: Place) -> ImageSource:
     if name is None and not has_dockerfile and not (context / COMPOSE_FILE).is_file():
         raise UsageError(
             f"{display_path(context / 'Dockerfile')}: missing; add it, or name an image with "
-            "[environment] docker_image"
+            f"[environment] docker_image{unknown_words(file.environment)}"
         )
     return ImageSource(name, context if has_dockerfile else None)
 

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.tasks.place import Place
-from pytest_infranoise.tasks.schema import EnvironmentTable, InfranoiseTable
+from pytest_infranoise.tasks.schema import EnvironmentTable, InfranoiseTable, unknown_words
 from pytest_infranoise.units import MIB, format_cores, format_size, parse_cores, parse_size
 
 MEMORY_OPTION = "infra_default_memory"
@@ -93,7 +93,7 @@ def _memory(
     known = [value for value in (declared, guarantee, limit) if value is not None]
     if not known:
         if defaults.memory_bytes is None:
-            raise UsageError(_no_memory(schema, place))
+            raise UsageError(_no_memory(schema, place) + unknown_words(environment))
         size = format_size(defaults.memory_bytes)
         notes.append(f"memory {size} from {MEMORY_OPTION}: the task declares none")
         known = [defaults.memory_bytes]

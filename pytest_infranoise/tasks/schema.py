@@ -5,6 +5,7 @@ numbers with a unit stay as they were written here and are parsed there, where t
 the fix. Tables of features that are not built yet are kept raw; `unsupported` refuses them.
 """
 
+import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -157,6 +158,15 @@ class TaskFile(Table):
         for place, table in tables.items():
             for key in (table.model_extra if table is not None else None) or ():
                 yield key_name((*place, key))
+
+
+def unknown_words(table: Table) -> str:
+    """Return what a message about a missing key says of a table's unknown keys; mostly nothing."""
+    words = []
+    for key in table.model_extra or ():
+        near = difflib.get_close_matches(key, type(table).model_fields, n=1)
+        words.append(f"{key!r} (did you mean {near[0]}?)" if near else repr(key))
+    return f"; unknown here: {', '.join(words)}" if words else ""
 
 
 def _of_verifier(

@@ -64,10 +64,11 @@ def read_instances(
         UsageError: one line that names the file, the instance, the key and the fix.
     """
     where = display_path(path)
+    rows = read_rows(path, where=where)
     spec, notes = undeclared_spec(defaults, where=where, form="SWE-bench")
     package = swebench_package()
     tasks: dict[str, Task] = {}
-    for number, row in enumerate(read_rows(path, where=where), start=1):
+    for number, row in enumerate(rows, start=1):
         place = f"{where}: {_label(row, number)}"
         _check(row, place)
         name = row["instance_id"]

@@ -193,3 +193,19 @@ def test_a_dry_run_of_marked_tests_names_those_that_cannot_be_used(
     result.stdout.fnmatch_lines(["test_suite.py::test_good  1x *", "nothing was run"])
     result.stderr.fnmatch_lines(["ERROR: test_suite.py::test_bad: infra marker: memory: '2Q' *"])
     assert "it ran" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("option", [item.dest for item in OPTIONS if item.is_flag])
+def test_flags_of_an_ini_file_are_true_or_false(
+    pytester: pytest.Pytester, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ini = pytester.makeini(f"[pytest]\n{option} = maybe\n")
+    assert pytester.inline_run().ret == pytest.ExitCode.USAGE_ERROR
+    words = f"ERROR: {ini}: {option}: invalid truth value 'maybe'; write true or false\n"
+    assert words in capsys.readouterr().err
+    ini.unlink()
+    toml = pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\n{option} = 'no'\n")
+    assert pytester.inline_run().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    toml.write_text(f"[tool.pytest.ini_options]\n{option} = 'perhaps'\n")
+    assert pytester.inline_run().ret == pytest.ExitCode.USAGE_ERROR
+    assert f"{toml}: {option}: invalid truth value 'perhaps'" in capsys.readouterr().err

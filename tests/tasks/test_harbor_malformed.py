@@ -171,6 +171,7 @@ def test_missing_memory_names_file_key_and_option(make_task: TaskMaker, version:
     assert message.startswith("spike/task.toml: [environment] memory_mb: not set")
     assert "infra_default_memory" in message
     assert ("2048M" in message) == (version in {"1.0", "1.1"})
+    assert "unknown here" not in message
 
 
 def test_several_mistakes_are_counted(make_task: TaskMaker) -> None:
@@ -286,3 +287,23 @@ def test_any_document_is_read_or_refused_in_one_line(document: dict[str, object]
     except UsageError as error:
         message = str(error)
     assert not message or re.fullmatch(r"task\.toml: [^\n]+: [^\n]+", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing", "words"),
+    [
+        ("[environment]\nmemroy = '32M'", None, "unknown here: 'memroy' (did you mean memory?)"),
+        (
+            f"{MEMORY}docker_imgae = 'x'\nzzz = 1",
+            "environment/Dockerfile",
+            "unknown here: 'docker_imgae' (did you mean docker_image?), 'zzz'",
+        ),
+    ],
+)
+def test_a_misspelt_key_is_named_where_the_right_one_is_missing(
+    make_task: TaskMaker, text: str, missing: str | None, words: str
+) -> None:
+    directory = make_task(text)
+    if missing is not None:
+        (directory / missing).unlink()
+    assert error_of(directory).endswith(f"; {words}")

@@ -157,9 +157,12 @@ def test_an_instance_stands_there_once(tmp_path: Path, row: Callable[..., dict[s
         read_instances(write(tmp_path, [row(), row()]), defaults=DEFAULTS)
 
 
-def test_no_memory_is_ever_invented(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"set\.json: SWE-bench declares no memory.*infra_default"):
+def test_no_memory_is_ever_invented(tmp_path: Path, row: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(UsageError, match=r"set\.json: cannot be read: .*No such file"):
         read_instances(tmp_path / "set.json", defaults=ResourceDefaults())
+    path = write(tmp_path, [row()])
+    with pytest.raises(UsageError, match=r"\.json: SWE-bench declares no memory.*infra_default"):
+        read_instances(path, defaults=ResourceDefaults())
 
 
 @pytest.mark.parametrize(
