@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from pytest_infranoise.model.outcome import Phase
+from pytest_infranoise.report.model import one_line
 
 _CONFIG = "task.toml"
 _DEPTH = 2
 _LOOKED_AT = 2000
 _EXIT_CODES = {127: "was not found", 126: "could not be run"}
 _NEARLY_ALL = 0.8
+
+DEADLINE_NOTE = "passed although commands were ended by their deadline"
+"""How the note of a marked test's record begins whose assertions did not mind."""
 
 
 def uncollected_hint(config: pytest.Config) -> str | None:
@@ -31,6 +35,12 @@ def uncollected_hint(config: pytest.Config) -> str | None:
                 f"type: pytest {shown} --infra-multipliers=1,3,uncapped"
             )
     return None
+
+
+def no_task_hint(config: pytest.Config) -> str:
+    """Return where a sweep found no task folder."""
+    places = " or ".join(argument.split("::")[0] for argument in config.args)
+    return f"infranoise: no task folder (task.toml) below {places}"
 
 
 def _task_folders(folder: Path) -> list[Path]:
@@ -64,3 +74,18 @@ def agent_lines(records: Sequence[Mapping[str, Any]], agent: str) -> Iterator[st
                 f"the agent's command {words} in the sandbox in {number} of {len(codes)} trial(s) "
                 f"(exit code {code}): look at --infra-agent and --infra-agent-files, agent {agent}"
             )
+
+
+def deadline_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say so where marked tests passed although the deadline ended a command of theirs."""
+    passed = [
+        record["task"]
+        for record in records
+        if any(note.startswith(DEADLINE_NOTE) for note in record["notes"])
+    ]
+    if passed:
+        names = ", ".join(dict.fromkeys(one_line(name, 80) for name in passed))
+        yield (
+            f"in {len(passed)} passed trial(s) a command was ended by its deadline, and no "
+            f"assertion minded (exit_code, timed_out): {names}"
+        )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_infranoise.errors import InfranoiseError, UsageError
+from pytest_infranoise.model.enforcement import PRESETS
+from pytest_infranoise.model.resources import joint_sets, parse_multipliers
 from pytest_infranoise.plugin.handover import Handover
 from pytest_infranoise.plugin.items import TRIAL
 from pytest_infranoise.plugin.looks import LookSchedule, decides
@@ -66,6 +68,7 @@ class StudyKeeper:
         runtime = self.runtime
         self._discover()
         runtime.passed_environment()
+        self._check_preset()
         self.recorder.check_directory()
         if not runtime.tasks:
             self._go_on()
@@ -117,6 +120,20 @@ class StudyKeeper:
         for look in self.runtime.looks:
             if look.number == decided:
                 self.runtime.flags.decide(look.samples)
+
+    def _check_preset(self) -> None:
+        """Warn of a method by name whose multipliers are not those of this run."""
+        settings = self.runtime.settings
+        preset = settings.enforcement.preset
+        if preset is None:
+            return
+        own = joint_sets(parse_multipliers(PRESETS[preset].multipliers, where=preset))
+        ids = [item.id for item in settings.sets if item.id != settings.control]
+        if ids != [item.id for item in own]:
+            self.runtime.warnings.append(
+                f"{preset} means limits at {', '.join(item.id for item in own)}; this run has "
+                f"{', '.join(ids)}, so only its way of enforcing them is {preset}'s"
+            )
 
     def _check_looks(self) -> None:
         """Refuse or name what keeps a study from being decided early."""

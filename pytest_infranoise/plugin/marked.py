@@ -14,6 +14,7 @@ from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
+from pytest_infranoise.plugin.hints import DEADLINE_NOTE
 from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
@@ -144,6 +145,8 @@ def run_body(item: pytest.Item) -> Generator[None, object, object]:
         del item.stash[_LIVE]
         trial.close()
     trial.verdict = Verdict(passed=error is None)
+    if error is None and sandbox.deadlines:
+        trial.note(f"{DEADLINE_NOTE}: {sandbox.deadlines} command(s)")
     item.stash[RECORD] = get_runtime(item.config).redactor.trial(trial.record())
     if error is not None:
         item.stash[TEST_ERROR] = not isinstance(error, _VERDICTS)

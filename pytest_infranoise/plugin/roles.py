@@ -146,6 +146,7 @@ class KeeperHooks:
     def __init__(self, config: pytest.Config, sweep: bool) -> None:
         self._config = config
         self._keeper: StudyKeeper | None = None
+        self._is_sweep = sweep
         self._lacks_study = False
         if sweep:
             _ = self.keeper
@@ -259,14 +260,27 @@ class KeeperHooks:
         """Print what the study found, or why there is none where there might have been one."""
         if self._keeper is not None:
             self._keeper.summarise(terminalreporter)
-        elif exitstatus in _NOTHING_RAN:
-            from pytest_infranoise.plugin.hints import uncollected_hint
-
-            if hint := uncollected_hint(self._config):
-                terminalreporter.write_line(hint, yellow=True)
+        if hint := self._hint(terminalreporter, exitstatus):
+            terminalreporter.write_line(hint, yellow=True)
         elif self._lacks_study:
             words = "exit code 1: --infra-gate was given, but no trial was selected to judge it by"
             terminalreporter.write_line(f"infranoise: {words}", red=True)
+
+    def _hint(self, terminal: Any, exit_status: int) -> str | None:
+        """Return what to say where tasks were meant to run and none did, None where all is well."""
+        if self._is_sweep:
+            assert self._keeper is not None
+            is_empty = exit_status == pytest.ExitCode.NO_TESTS_COLLECTED
+            if not is_empty or self._keeper.runtime.tasks or terminal.stats.get("deselected"):
+                return None
+            from pytest_infranoise.plugin.hints import no_task_hint
+
+            return no_task_hint(self._config)
+        if self._keeper is None and exit_status not in _NOTHING_RAN:
+            return None
+        from pytest_infranoise.plugin.hints import uncollected_hint
+
+        return uncollected_hint(self._config)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Give signals and engine back."""

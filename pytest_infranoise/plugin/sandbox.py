@@ -44,6 +44,8 @@ class InfraSandbox:
     def __init__(self, trial: LiveTrial) -> None:
         self._trial = trial
         self.last_step: StepResult | None = None
+        self.deadlines = 0
+        """How many commands were ended by their deadline."""
 
     @property
     def allocation(self) -> Allocation:
@@ -88,6 +90,7 @@ class InfraSandbox:
             user=user or self._trial.image.user,
         )
         self.last_step = result
+        self.deadlines += result.ending is Ending.DEADLINE
         after = sandbox.counters(expect_kill=result.exit_code != 0).oom_kills
         return ExecResult(
             exit_code=result.exit_code,

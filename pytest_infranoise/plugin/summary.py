@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_infranoise.plugin.hints import agent_lines
+from pytest_infranoise.plugin.hints import agent_lines, deadline_lines
 from pytest_infranoise.plugin.recorder import StudyRecorder
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.report.model import Line, Style, one_line
@@ -47,7 +47,7 @@ def header_lines(runtime: Runtime) -> list[str]:
             f"{format_size(budget.memory_bytes)}, {budget.cpu_cores:g} cores"
         )
         lines += [f"infranoise: {note}" for note in (*info.notes, *clamp_notes(runtime))]
-        if not runtime.agent.is_reference:
+        if not (runtime.agent.is_reference or settings.dry_run):  # a dry run says it at its end
             lines += [f"infranoise: {line}" for line in design_words(runtime)]
     return lines + [f"infranoise: {warning}" for warning in runtime.warnings]
 
@@ -119,7 +119,8 @@ def print_summary(
         terminal.write_line(line.text, **_MARKUP[line.style])
     for text in (*left_out_lines(recorder.runtime), *cost_lines(recorder)):
         terminal.write_line(text, yellow=True)
-    for text in agent_lines(recorder.records, one_line(recorder.runtime.agent_facts["name"], 60)):
+    agent = one_line(recorder.runtime.agent_facts["name"], 60)
+    for text in (*agent_lines(recorder.records, agent), *deadline_lines(recorder.records)):
         terminal.write_line(text, yellow=True)
     _print_gates(terminal, gates)
     _print_problems(terminal, recorder.problems)

@@ -55,6 +55,7 @@ def test_a_contradiction_with_the_ini_file_names_the_file(plain_bench: Bench) ->
     ("preset", "more", "sets"),
     [
         ("k8s-1x", (), ["1x"]),
+        ("k8s-1x", ("--infra-aa",), ["1x", "1x-aa"]),
         ("k8s-1x-3x", (), ["3x"]),
         ("harbor-docker", (), ["1x"]),
         ("k8s-1x-3x", ("--infra-multipliers=1,2",), ["1x", "2x"]),
@@ -69,6 +70,9 @@ def test_a_preset_is_a_sweep_with_its_own_multipliers(
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines([f"*sets {', '.join(sets)}, *"])
     result.stdout.fnmatch_lines([f"*{PRESETS[preset].enforcement.words()}*"])
+    is_other = any("multipliers" in option for option in more)
+    warning = f"this run has {', '.join(sets)}, so only its way of enforcing them is {preset}'s"
+    assert (warning in result.stdout.str()) == is_other
 
 
 def test_the_container_policy_ends_trials_and_is_recorded(bench: Bench) -> None:

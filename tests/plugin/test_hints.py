@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_infranoise.plugin.hints import agent_lines
+from pytest_infranoise.plugin.hints import DEADLINE_NOTE, agent_lines
 
 SWEEP = ("--infra-multipliers=1,3", "--infra-exit=study")
 
@@ -125,3 +125,54 @@ def test_a_dry_run_shows_deadlines(local_bench):
     rows = [line for line in result.outlines if line.startswith(("task ", "one "))]
     assert "agent deadline" in rows[0]
     assert ["90 s" in rows[1], "180 s" in rows[2]] == [True, True]
+
+
+def test_a_sweep_over_a_folder_without_tasks_says_so(plain_bench):
+    (plain_bench.path / "empty").mkdir()
+    result = plain_bench.pytester.runpytest_inprocess("empty", "--infra-multipliers=1,3")
+    assert result.ret == 5
+    assert "infranoise: no task folder (task.toml) below empty" in result.outlines
+
+
+def test_task_folders_beside_a_marked_test_are_not_passed_over_silently(tasks):
+    (tasks.path / "bench" / "test_it.py").write_text(
+        "import pytest\n\n@pytest.mark.infra(memory='2Q')\ndef test_it(infra_sandbox): pass\n"
+    )
+    result = tasks.pytester.runpytest_subprocess("-p", "no:cacheprovider", "bench")
+    assert result.ret == 1
+    assert sum("2 task folders in bench did not run" in line for line in result.outlines) == 1
+
+
+def test_a_dry_run_says_once_what_its_design_can_detect(local_bench):
+    local_bench.task("one")
+    local_bench.task("two")
+    result = local_bench.run("--infra-multipliers=1,3", "--infra-agent=true", "--infra-dry-run")
+    assert sum("points" in line for line in result.outlines) == 1
+
+
+def test_a_marked_test_that_does_not_mind_its_deadline(local_bench):
+    local_bench.pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.infra(memory="32M", timeout=1)
+        def test_careless(infra_sandbox):
+            infra_sandbox.exec("sleep 30")
+            infra_sandbox.exec("true")
+
+        @pytest.mark.infra(memory="32M", timeout=1)
+        def test_careful(infra_sandbox):
+            assert not infra_sandbox.exec("sleep 30").timed_out
+        """
+    )
+    result = local_bench.pytester.runpytest_subprocess(
+        "--infra-backend=local", "-p", "no:cacheprovider"
+    )
+    assert (
+        "in 1 passed trial(s) a command was ended by its deadline, and no assertion minded "
+        "(exit_code, timed_out): test_it.py::test_careless"
+    ) in result.outlines
+    notes = {record["task"]: record["notes"] for record in local_bench.records()}
+    words = f"{DEADLINE_NOTE}: 1 command(s)"
+    assert words in notes["test_it.py::test_careless"]
+    assert words not in notes["test_it.py::test_careful"]
