@@ -186,7 +186,7 @@ def test_flag_is_the_last_hint_when_the_container_has_died(
 ) -> None:
     sandbox = open_sandbox()
     shell(sandbox, f"({HOG}); exit 0")  # so that the flag is set at the end
-    time.sleep(1.0)
+    time.sleep(3.5)  # sooner, the two would be taken for one
     backend.client.api.kill(sandbox.container_id)
     _wait_until_dead(sandbox)
     counters = sandbox.counters(expect_kill=True)

@@ -209,7 +209,7 @@ FROM_OUTSIDE = [
     ),
     Scenario(
         name="holder killed from outside, after a kill",
-        agent=f"{HOLD}; sleep 1; {BEGUN}",
+        agent=f"{HOLD}; sleep 4; {BEGUN}",  # nearer together they are taken for one
         meanwhile=outside.kill_the_holder,
         right=replace(LOST_BUT_COUNTED, kills={"agent": 1}),
     ),

@@ -52,8 +52,8 @@ def test_ten_lines_say_everything():
         "visible cpus": "all 16 of the host, whatever the CPU limit",
         "timeouts": "agent 1x: 60 s; uncapped: no deadline; verifier 30 s",
         "agent location": "in the sandbox, within the trial's limits",
-        "concurrency": "at most 4 trial(s) at once; each reserves its guarantee from a budget of 8 GiB "
-        "and 2 cpu for all",
+        "concurrency": "at most 4 trial(s) at once; each reserves its guarantee from a budget of "
+        "8 GiB and 2 cpu for all",
         "network": "open in 1 of 2 tasks",
         "inference endpoint": "x",
     }

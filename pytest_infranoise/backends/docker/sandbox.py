@@ -16,7 +16,7 @@ from pytest_infranoise.backends.cgroup import CgroupFiles, read_counters, read_l
 from pytest_infranoise.backends.cgroup_paths import ceiling_of, ceiling_was_reached
 from pytest_infranoise.backends.docker import copying
 from pytest_infranoise.backends.docker.counters import FETCH_SCRIPT, find_on_host, parse_fetched
-from pytest_infranoise.backends.docker.deaths import Holder, died_by_kill
+from pytest_infranoise.backends.docker.deaths import Holder, remembered_death
 from pytest_infranoise.backends.docker.execution import ExecOutcome, ExecRequest, run_exec
 from pytest_infranoise.backends.docker.failures import (
     TRANSPORT_ERRORS,
@@ -239,7 +239,7 @@ class DockerSandbox(Closing):
 
         They come from the host's cgroup files where the engine runs on this host, else from inside
         the container. When the container has ended, its cgroup is gone with it, and the engine's
-        OOMKilled flag is the last hint.
+        OOMKilled flag, or its news of a kill, is the last hint.
         """
         before = self._last.oom_kills
         reading = self._read_counters()
@@ -254,8 +254,8 @@ class DockerSandbox(Closing):
         self._last = reading
         if reading.oom_kills and self._holder.is_ending():
             with suppress(SandboxError):
-                took_holder = died_by_kill(self._client, self.container_id)
-                return replace(reading, took_holder=took_holder)
+                death = remembered_death(self._client, self.container_id)
+                return replace(reading, took_holder=death.by_kill)
         return reading
 
     def _read_counters(self) -> Counters:
@@ -281,9 +281,12 @@ class DockerSandbox(Closing):
         """What can still be said when the counter cannot be read any more."""
         with suppress(SandboxError):
             state = self._final_state()
-            if not state["Running"] and state["OOMKilled"] and self._flag_means_us():
-                took_holder = died_by_kill(self._client, self.container_id)
-                return replace(self._killed_by_flag(), took_holder=took_holder)
+            if not state["Running"] and self._flag_means_us():
+                death = remembered_death(self._client, self.container_id)
+                if state["OOMKilled"]:
+                    return self._killed_as_told("docker State.OOMKilled", death.by_kill)
+                if death.killed_at is not None:  # it was told after the flag could be set
+                    return self._killed_as_told("docker oom event", death.by_kill)
         return Counters()
 
     def _final_state(self) -> dict[str, Any]:
@@ -298,13 +301,13 @@ class DockerSandbox(Closing):
         return state
 
     def _flag_means_us(self) -> bool:
-        """Whether nobody else's kill can have set the engine's flag.
+        """Whether nobody else's kill can have set the engine's flag or made its event.
 
-        At a kill by a ceiling above, it is set for every container below, idle ones too.
+        At a kill by a ceiling above, both are there for every container below, idle ones too.
         """
         return self._paths is not None and not ceiling_was_reached(self._paths)
 
-    def _killed_by_flag(self) -> Counters:
+    def _killed_as_told(self, source: str, took_holder: bool | None) -> Counters:
         capped = self._allocation.memory_limit_bytes is not None
         # Version 1 tells the engine of kills at the group's own limit only; version 2 of all.
         own = self._paths is not None and self._paths.version == 1
@@ -313,7 +316,8 @@ class DockerSandbox(Closing):
             oom_kills=max(1, self._last.oom_kills or 0),
             limit_reached=reached if capped else False,
             memory_peak_bytes=self._last.memory_peak_bytes,
-            source="docker State.OOMKilled",
+            took_holder=took_holder,
+            source=source,
         )
 
     def effective_limits(self) -> EffectiveLimits:
