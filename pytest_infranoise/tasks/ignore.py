@@ -40,13 +40,16 @@ def _rule(line: str) -> Rule | None:
     if not body:
         return None
     is_anchored = "/" in body
-    expression = _expression(body.removeprefix("/"))
+    expression = _expression(_REPEATED.sub("**/", body.removeprefix("/")))
     return Rule(
         re.compile(expression if is_anchored else f"(?:.*/)?{expression}", re.DOTALL),
         excludes,
         folders_only,
     )
 
+
+_REPEATED = re.compile(r"(?:(?<=/)|^)(?:\*\*/){2,}")
+"""Folders at any depth, said more than once."""
 
 _TOKEN = re.compile(
     r"(?P<inside>^\*\*/|/\*\*/)|(?P<below>/\*\*$)|\*+|\?|\[(?P<set>[^]]+)\]|\\(.)|."
