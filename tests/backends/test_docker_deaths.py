@@ -7,6 +7,7 @@ import pytest
 
 from pytest_infranoise.backends.docker import deaths
 from pytest_infranoise.backends.docker.deaths import Death, remembered_death
+from pytest_infranoise.backends.docker.kernel_log import LoggedKill, parse_kill
 
 SECOND = 10**9
 
@@ -45,3 +46,34 @@ def test_news_of_a_kill_that_comes_late_is_waited_for():
 def test_an_engine_that_tells_of_no_kill_is_believed_after_a_while(monkeypatch):
     monkeypatch.setattr(deaths, "_NEWS_SECONDS", 0.0)
     assert remembered_death(engine([("die", 5)]), "c") == Death(killed_at=None, ended_at=5)
+
+
+ID = "4f0c"
+KILL = (
+    "oom-kill:constraint={kind},nodemask=(null),cpuset=/,mems_allowed=0,{limit}task_memcg={group},"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "group", "expected"),
+    [
+        ("CONSTRAINT_MEMCG", "/docker/4f0c", "/docker/4f0c", LoggedKill(77, True)),
+        ("CONSTRAINT_MEMCG", "/a.slice/docker-4f0c.scope", "/a.slice/docker-4f0c.scope/inner",
+         LoggedKill(77, True)),
+        ("CONSTRAINT_MEMCG", "/infranoise-study-x", "/infranoise-study-x/4f0c",
+         LoggedKill(77, False)),
+        ("CONSTRAINT_NONE", None, "/docker/4f0c", LoggedKill(77, False)),
+        ("CONSTRAINT_MEMCG", "/docker/another", "/docker/another", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["dd", "a,pid=1,uid=0", "4f0c"])
+def test_a_kill_in_the_kernels_log(kind, limit, group, expected, name):
+    above = "global_oom," if limit is None else f"oom_memcg={limit},"
+    line = "6,1,2,-;" + KILL.format(kind=kind, limit=above, group=group)
+    line += f"task={name},pid=77,uid=0\n"
+    assert parse_kill(line, ID) == expected
+
+
+def test_other_records_are_no_kills():
+    for line in ("", "6,1,2,-;dd invoked oom-killer: gfp_mask=0x0 4f0c", "4f0c,pid=1,uid=0"):
+        assert parse_kill(line, ID) is None

@@ -16,6 +16,7 @@ import pytest
 from sandboxes import BUSYBOX, allocation, make_task, request_for
 
 from pytest_infranoise.backends.base import LABEL, OWNER_LABEL, TRIAL_LABEL
+from pytest_infranoise.backends.docker import kernel_log
 from pytest_infranoise.backends.docker.backend import DockerBackend
 from pytest_infranoise.backends.docker.images import IMAGE_LABEL
 from pytest_infranoise.backends.docker.sandbox import DockerSandbox
@@ -181,23 +182,37 @@ def test_stranger_with_the_same_process_number_is_not_read() -> None:
     assert find_on_host(2**22 + 1, "x") is None
 
 
-def test_flag_is_the_last_hint_when_the_container_has_died(
-    backend: DockerBackend, open_sandbox: Open
+@pytest.mark.parametrize("has_log", [True, False])
+def test_log_and_flag_are_the_last_hints_when_the_container_has_died(
+    backend: DockerBackend,
+    open_sandbox: Open,
+    has_log: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if not has_log:
+        monkeypatch.setattr(kernel_log, "KMSG", "/nowhere")
     sandbox = open_sandbox()
     shell(sandbox, f"({HOG}); exit 0")  # so that the flag is set at the end
     time.sleep(3.5)  # sooner, the two would be taken for one
     backend.client.api.kill(sandbox.container_id)
     _wait_until_dead(sandbox)
     counters = sandbox.counters(expect_kill=True)
-    assert counters.source == "docker State.OOMKilled"
+    assert counters.source == ("kernel log" if has_log else "docker State.OOMKilled")
     assert (counters.oom_kills, counters.took_holder) == (1, False)
     with pytest.raises(SandboxError) as caught:
         shell(sandbox, "true")
     assert caught.value.cause == Cause.SANDBOX_LOST
 
 
-def test_kill_that_takes_the_container_along(backend: DockerBackend, open_sandbox: Open) -> None:
+@pytest.mark.parametrize("has_log", [True, False])
+def test_kill_that_takes_the_container_along(
+    backend: DockerBackend,
+    open_sandbox: Open,
+    has_log: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not has_log:
+        monkeypatch.setattr(kernel_log, "KMSG", "/nowhere")
     sandbox = open_sandbox()
     pid = inspect(backend, sandbox)["State"]["Pid"]
     Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

@@ -122,7 +122,8 @@ IN_THE_AGENT_PHASE = [
         # Each too small to be chosen before the holder.
         agent="for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/dev/null bs=8M & done; wait",
         right=HOLDER_KILLED,
-        # Its counters go with the container, and the flag alone does not say whose limit it was.
+        # Its counters go with the container; where the kernel's log cannot be read, the engine's
+        # flag alone does not say whose limit it was.
         instead={"docker-v2": (HOLDER_KILLED, UNATTRIBUTED)},
         not_for={"local*": HOLDER_IS_OUTSIDE, "watchdog": HOLDER_IS_OUTSIDE},
         repeats=True,

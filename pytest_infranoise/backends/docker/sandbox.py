@@ -25,6 +25,11 @@ from pytest_infranoise.backends.docker.failures import (
     is_gone,
     one_line,
 )
+from pytest_infranoise.backends.docker.kernel_log import (
+    LoggedKill,
+    counts_as_the_machine,
+    logged_kills,
+)
 from pytest_infranoise.backends.docker.storage import OPTION
 from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
@@ -238,8 +243,8 @@ class DockerSandbox(Closing):
         """Read the kernel's counters (`base.Sandbox.counters`).
 
         They come from the host's cgroup files where the engine runs on this host, else from inside
-        the container. When the container has ended, its cgroup is gone with it, and the engine's
-        OOMKilled flag, or its news of a kill, is the last hint.
+        the container. When the container has ended, its cgroup is gone with it, and what is left
+        are the kernel's log and, as the last hint, the engine's OOMKilled flag or news of a kill.
         """
         before = self._last.oom_kills
         reading = self._read_counters()
@@ -281,7 +286,11 @@ class DockerSandbox(Closing):
         """What can still be said when the counter cannot be read any more."""
         with suppress(SandboxError):
             state = self._final_state()
-            if not state["Running"] and self._flag_means_us():
+            if state["Running"]:
+                return Counters()
+            if kills := logged_kills(self.container_id):
+                return self._killed_as_logged(kills)
+            if self._flag_means_us():
                 death = remembered_death(self._client, self.container_id)
                 if state["OOMKilled"]:
                     return self._killed_as_told("docker State.OOMKilled", death.by_kill)
@@ -306,6 +315,19 @@ class DockerSandbox(Closing):
         At a kill by a ceiling above, both are there for every container below, idle ones too.
         """
         return self._paths is not None and not ceiling_was_reached(self._paths)
+
+    def _killed_as_logged(self, kills: Sequence[LoggedKill]) -> Counters:
+        capped = self._allocation.memory_limit_bytes is not None
+        took_holder: bool | None = self._holder.pid in {kill.pid for kill in kills}
+        if not (self._holder.is_here and counts_as_the_machine()):
+            took_holder = remembered_death(self._client, self.container_id).by_kill
+        return Counters(
+            oom_kills=max(len(kills), self._last.oom_kills or 0),
+            limit_reached=capped and any(kill.by_own_limit for kill in kills),
+            memory_peak_bytes=self._last.memory_peak_bytes,
+            took_holder=took_holder,
+            source="kernel log",
+        )
 
     def _killed_as_told(self, source: str, took_holder: bool | None) -> Counters:
         capped = self._allocation.memory_limit_bytes is not None
