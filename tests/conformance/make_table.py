@@ -44,7 +44,7 @@ HOW = """\
 ```
 INFRANOISE_REPEAT=20 INFRANOISE_CONFORMANCE=full INFRANOISE_CONFORMANCE_RESULTS=results \\
     pytest tests/conformance
-tests/vm/conformance.sh results-v2 full
+INFRANOISE_REPEAT=20 VM_TIMEOUT_S=9000 tests/vm/conformance.sh results-v2 full
 python benchmarks/kills.py --json results/kills.json
 python tests/conformance/make_table.py results results-v2 --kills results/kills.json
 ```
