@@ -105,6 +105,7 @@ class Notebook:
         self.usage = UsageTotals()
         self.manifest: dict[str, Any] = {}
         self.problems: list[str] = []
+        self.journal_problem: str | None = None
         self.decided_at: list[int] = []
 
     def take(self, report: Any) -> None:
