@@ -12,10 +12,11 @@ from pytest_infranoise.plugin.options import OPTIONS
 ROOT = Path(__file__).parents[1]
 SPECIAL = {"samples": "--infra-samples=2", "aa": "--infra-aa"}
 INCOMPLETE = ("until-decided", "max-samples", "resume")  # usage errors by themselves
+OWN_TASKS = ("swebench",)  # it names what runs
 SWEEPS = [
     SPECIAL.get(spec.name, f"{spec.flag}=1,3")
     for spec in OPTIONS
-    if spec.is_sweep and spec.name not in INCOMPLETE
+    if spec.is_sweep and spec.name not in (*INCOMPLETE, *OWN_TASKS)
 ]
 SHALLOW = ("--ignore-glob=tests/*/*",)
 """Leaves tests/test_*.py: importing every test module would take seconds and show nothing more."""
