@@ -9,9 +9,10 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
+from required import missing_engine
 from sandboxes import BUSYBOX, PYTHON, allocation, request_for
 
 from pytest_infranoise.backends.base import Backend, Sandbox
@@ -35,13 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _IMAGES = {BUSYBOX: "busybox", PYTHON: "python"}
 _SCRIPTS = Path(__file__).parent / "engines"
-
-
-def missing_engine(name: str, reason: object) -> NoReturn:
-    """Skip the test, or fail it where the engine is required."""
-    if os.environ.get(f"INFRANOISE_REQUIRE_{name.upper()}") == "1":
-        pytest.fail(f"the {name} engine is required here: {reason}", pytrace=False)
-    pytest.skip(f"no {name} engine: {reason}")
 
 
 def _open_docker(**options: Any) -> Any:

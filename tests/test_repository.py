@@ -18,14 +18,15 @@ _HOSTS = ("py" + "pi.org", "python" + "hosted", "docker" + ".io/", "gh" + "cr.io
 _HOSTS += ("deb." + "debian" + ".org", "registry" + ".npmjs", "pkg" + ".dev", "gcr" + ".io")
 _PLACES = (
     r"/wo" + r"rk/",
-    r"/ro" + r"ot/\.",
     r"/home" + r"/(?!me\b)\w+",
     r"/tm" + r"p/wk",
     r"/opt/py" + "pi",
 )
 FORBIDDEN = {
     "a registry's host": re.compile("|".join(re.escape(host) for host in _HOSTS)),
-    "a path of one machine": re.compile("|".join(rf"(?<![\w.}}]){place}" for place in _PLACES)),
+    "a path of one machine": re.compile(
+        "|".join([*(rf"(?<![\w.}}]){place}" for place in _PLACES), "/ro" + "ot/"])
+    ),
 }
 
 
@@ -64,6 +65,7 @@ def test_no_file_names(kind: str) -> None:
         ("a path of one machine", "cd /wo" + "rk/main"),
         ("a path of one machine", "open('/home" + "/somebody/x')"),
         ("a path of one machine", "PATH=/ro" + "ot/.pyenv/bin"),
+        ("a path of one machine", "$partial/ro" + "ot/proc"),
     ],
 )
 def test_the_search_for_traces_finds_them(kind: str, line: str) -> None:

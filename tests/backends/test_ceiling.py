@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from required import missing_engine
 from sandboxes import allocation, make_task, request_for
 
 from pytest_infranoise.admission import AdmissionLedger, default_budget
@@ -118,7 +119,7 @@ def place() -> CeilingPlace:
     """Where this host's ceilings can be made, or a skip that says why not."""
     trees = find_hierarchies()
     if trees is None or not os.access(trees.memory, os.W_OK):
-        pytest.skip("no cgroup can be made here")
+        missing_engine("local", "no cgroup can be made here")
     return CeilingPlace(trees.version, trees.memory, trees.others)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from local_engine import open_local_backend
+from required import missing_engine
 from sandboxes import allocation, request_for
 
 import pytest_infranoise
@@ -283,7 +284,7 @@ def test_no_watchdog_when_uncapped(watchdog: LocalBackend, study: str) -> None:
 def python_for_anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """An interpreter and a copy of the package that user nobody may use."""
     if os.geteuid() != 0:
-        pytest.skip("needs root to become another user")
+        missing_engine("local", "needs root to become another user")
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     site = Path("/var/tmp") / f"infranoise-site-{os.getpid()}"
     site.mkdir()
@@ -303,7 +304,7 @@ def python_for_anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
             break
     else:
         shutil.rmtree(site)
-        pytest.skip("no interpreter that user nobody may use")
+        missing_engine("local", "no interpreter that user nobody may use")
     shutil.rmtree(site)
 
 
@@ -325,8 +326,8 @@ def test_ordinary_user(python_for_anybody: list[str], study: str) -> None:
         f"({HOG}); echo $?",
         masks=("/usr/share",),
     )
-    if "unavailable" in found and os.environ.get("INFRANOISE_REQUIRE_LOCAL") != "1":
-        pytest.skip(found["unavailable"])
+    if "unavailable" in found:
+        missing_engine("local", found["unavailable"])
     assert found["outputs"][0].split("\n")[0] == "0"
     assert "refused" in found["outputs"][0]
     assert found["outputs"][0].endswith("y\n")

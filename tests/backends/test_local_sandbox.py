@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from local_engine import open_local_backend
+from required import missing_engine
 from sandboxes import allocation, make_task, request_for
 
 from pytest_infranoise.backends.base import Sandbox, StepResult
@@ -35,12 +36,19 @@ def output(sandbox: Sandbox, script: str, **options: Any) -> str:
     return result.output
 
 
+@pytest.fixture
+def root() -> None:
+    """Needed to mount."""
+    if os.geteuid() != 0:
+        missing_engine("local", "needs root to mount")
+
+
 @pytest.fixture(scope="module", params=["as root", "as user"])
 def local(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
     """The backend with each of its two ways to make a view."""
     as_user = request.param == "as user"
     if os.geteuid() != 0 and not as_user:
-        pytest.skip("needs root")
+        missing_engine("local", "needs root")
     backend = open_local_backend(as_user=as_user)
     yield backend
     backend.close()
@@ -176,7 +184,7 @@ def test_masked_file_and_link(open_local: Opener, host_folder: Path) -> None:
     assert output(sandbox, f"ls {host_folder}; ls {host_folder}/link/") == "link\nreal\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+@pytest.mark.usefixtures("root")
 def test_masked_folder_is_hidden_where_a_bind_mount_shows_it(
     open_local: Opener, host_folder: Path
 ) -> None:
@@ -193,7 +201,7 @@ def test_masked_folder_is_hidden_where_a_bind_mount_shows_it(
         subprocess.run(["umount", again], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+@pytest.mark.usefixtures("root")
 def test_mounts_deep_in_a_folder_change_nothing(open_local: Opener, host_folder: Path) -> None:
     """An ordinary user's view of such a folder is put together in parts."""
     inner = host_folder / "deep" / "mounted"
@@ -258,7 +266,7 @@ def test_what_a_step_may_not_do(open_local: Opener, script: str) -> None:
 def test_clone_with_namespaces_is_refused_but_threads_are_not(open_local: Opener) -> None:
     python = next((str(path) for path in (Path("/usr/bin/python3"),) if path.exists()), None)
     if python is None:
-        pytest.skip("no python3 of the system")
+        missing_engine("local", "no python3 of the system")
     script = (
         "import ctypes, threading\n"
         "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\n"
@@ -383,7 +391,7 @@ def test_without_network_there_is_only_loopback(open_local: Opener) -> None:
         port = server.getsockname()[1]
         probe = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
         if not Path("/bin/bash").exists():
-            pytest.skip("needs bash")
+            missing_engine("local", "needs bash")
         assert open_local().exec(["bash", "-c", probe]).exit_code == 0
         alone = open_local(task=make_task(network=False))
         assert alone.exec(["bash", "-c", probe]).exit_code != 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench import BUSYBOX, Bench
+from required import missing_engine
 
 SECRET = "s3cret-value-4711"
 
@@ -46,7 +47,7 @@ def test_a_value_in_place_of_a_name_is_not_repeated(plain_bench: Bench) -> None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of a few pages."""
     if os.geteuid() != 0:
-        pytest.skip("a small disk can only be mounted by root")
+        missing_engine("local", "a small disk can only be mounted by root")
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", folder], check=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from required import missing_engine
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.study.journal import JOURNAL_NAME, Journal, JournalError, encode_line
@@ -137,7 +138,7 @@ class TestFullDisk:
         mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "infranoise-test", str(folder)]
         done = subprocess.run(mount, capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"no small file system here, see the test below: {done.stderr.strip()}")
+            missing_engine("local", f"no small file system here: {done.stderr.strip()}")
         yield folder
         subprocess.run(["umount", str(folder)], check=True)
 

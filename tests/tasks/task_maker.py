@@ -3,6 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from pytest_infranoise.errors import UsageError
+from pytest_infranoise.tasks.harbor import read_task
+
 FILES = {
     "instruction.md": "Do it.\n",
     "environment/Dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /app\n",
@@ -12,3 +17,14 @@ FILES = {
 MEMORY = '[environment]\nmemory = "512M"\n'
 
 TaskMaker = Callable[..., Path]
+
+
+def error_of(directory: Path) -> str:
+    """The one line that refuses a task directory."""
+    with pytest.raises(UsageError) as caught:
+        read_task(directory, host_environment={})
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "pydantic" not in message
+    assert "http" not in message
+    return message

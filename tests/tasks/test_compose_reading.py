@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from task_maker import MEMORY, TaskMaker
+from task_maker import MEMORY, TaskMaker, error_of
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import HelperService, Task
@@ -29,13 +29,6 @@ def helper_of(tmp_path: Path, lines: str) -> HelperService:
     reading = read_compose(path, variables={"SIZE": "64m"}, host_environment={"HOST": "96m"})
     (helper,) = reading.source.helpers
     return helper
-
-
-def error_of(directory: Path) -> str:
-    with pytest.raises(UsageError) as caught:
-        read(directory)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,19 @@
 """Every mistake is one line that names the file, the key and the fix."""
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from task_maker import MEMORY, TaskMaker
+from task_maker import MEMORY, TaskMaker, error_of
 
 from pytest_infranoise.errors import UsageError
-from pytest_infranoise.tasks.harbor import read_task
 from pytest_infranoise.tasks.place import Place
 from pytest_infranoise.tasks.schema import TaskFile, validate
 
 BAND = f"{MEMORY}[metadata.infranoise]\n"
 HEALTH = f"{MEMORY}[environment.healthcheck]\n"
 STEP = f"{MEMORY}[[steps]]\nname = 'one'\n"
-
-
-def error_of(directory: Path) -> str:
-    with pytest.raises(UsageError) as caught:
-        read_task(directory, host_environment={})
-    message = str(caught.value)
-    assert "\n" not in message
-    assert "pydantic" not in message
-    assert "http" not in message
-    return message
 
 
 ONE_STEP = {"steps/one/instruction.md": "One.\n"}

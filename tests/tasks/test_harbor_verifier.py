@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from task_maker import MEMORY, TaskMaker
+from task_maker import MEMORY, TaskMaker, error_of
 
-from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Artifact, CollectCommand, Task
 from pytest_infranoise.tasks.harbor import read_task
 from pytest_infranoise.units import GIB, MIB
@@ -18,13 +17,6 @@ ONE = {"steps/one/instruction.md": "One.\n"}
 
 def read(directory: Path, **options: object) -> Task:
     return read_task(directory, host_environment={"HOST": "value"}, **options).task  # type: ignore[arg-type]
-
-
-def error_of(directory: Path) -> str:
-    with pytest.raises(UsageError) as caught:
-        read(directory)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

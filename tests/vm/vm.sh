@@ -55,16 +55,16 @@ build() {
     local partial
     partial=$(mktemp -d "$CACHE/partial-vm.XXXXXX")
     # shellcheck disable=SC2064 # the folder of now
-    trap "umount '$partial/root/proc' 2>/dev/null || true; rm -rf --one-file-system '$partial'" EXIT
-    make_root "$partial/root" "$partial/build.log" || {
+    trap "umount '$partial/tree/proc' 2>/dev/null || true; rm -rf --one-file-system '$partial'" EXIT
+    make_root "$partial/tree" "$partial/build.log" || {
         tail -n 20 "$partial/build.log" >&2
         return 1
     }
-    cp "$partial"/root/boot/vmlinuz-* "$partial/kernel"
-    cp "$partial"/root/boot/initrd.img-* "$partial/initrd"
+    cp "$partial"/tree/boot/vmlinuz-* "$partial/kernel"
+    cp "$partial"/tree/boot/initrd.img-* "$partial/initrd"
     truncate -s "${GUEST_MB}M" "$partial/root.img"
-    mke2fs -q -F -t ext4 -d "$partial/root" "$partial/root.img"
-    rm -rf --one-file-system "$partial/root"
+    mke2fs -q -F -t ext4 -d "$partial/tree" "$partial/root.img"
+    rm -rf --one-file-system "$partial/tree"
     mv "$partial" "$GUEST"
     trap - EXIT
 }
