@@ -141,6 +141,11 @@ def _image(service: Mapping[str, Any], directory: Path, place: str) -> ImageSour
     context = directory / named
     if not named.isprintable() or len(named) > _PATH_CHARACTERS:
         raise UsageError(f"{where}.context: {shown(named)} names no folder")
+    # What lies outside is no part of the task: no digest would tell of a change there.
+    if not context.resolve().is_relative_to(directory.resolve()):
+        raise UsageError(
+            f"{where}.context: {shown(named)} lies outside the task's folder; copy it there"
+        )
     if not (context / "Dockerfile").is_file():
         raise UsageError(f"{where}: there is no {display_path(context / 'Dockerfile')}; add it")
     return ImageSource(build_context=context.resolve() if ".." in context.parts else context)

@@ -235,6 +235,14 @@ def test_an_unknown_key_is_a_warning(read: Read, warnings: list[str]) -> None:
             "old/docker-compose.yaml: services.client.build.context: 'a\\nb' names no folder",
         ),
         (
+            {"docker-compose.yaml": "services: {client: {build: ..}}"},
+            "old/docker-compose.yaml: services.client.build.context: '..' lies outside the task's ",
+        ),
+        (
+            {"docker-compose.yaml": "services: {client: {build: {context: /}}}"},
+            "old/docker-compose.yaml: services.client.build.context: '/' lies outside the task's ",
+        ),
+        (
             {"docker-compose.yaml": f"services: {{client: {{build: {'a' * 5000}}}}}"},
             "old/docker-compose.yaml: services.client.build.context: 'aaa",
         ),
