@@ -253,5 +253,11 @@ class Backend(Protocol):
         also while another is inside a sandbox's method.
         """
 
+    def outage(self) -> str | None:
+        """Say in one line why no sandbox can be had here by anybody now; None where one can.
+
+        Asked after a failure, and again while an engine is waited for; takes some seconds at most.
+        """
+
     def close(self) -> None:
         """Release connections."""

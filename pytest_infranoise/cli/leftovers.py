@@ -121,8 +121,8 @@ def flag_folders(is_busy: bool, directory: Path | None = None) -> list[Found]:
 
 def _remover(folder: Path) -> Callable[[], None]:
     def remove() -> None:
-        for name in ("stop", "abort", "spent", "decided.new", "decided"):
-            (folder / name).unlink(missing_ok=True)
+        for file in folder.iterdir():
+            file.unlink(missing_ok=True)
         folder.rmdir()
 
     return remove

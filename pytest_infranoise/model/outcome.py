@@ -49,6 +49,12 @@ class Cause(StrEnum):
 
     MODEL_API = "model_api"
     """The model's provider refused to work: the trial was not measured and is in no rate."""
+    ENGINE_AWAY = "engine_away"
+    """The engine was found not to answer: the trial was not measured and is in no rate."""
+
+
+UNMEASURED = frozenset({Cause.MODEL_API, Cause.ENGINE_AWAY})
+"""What all parameter sets have in common, so that such an attempt says nothing about one."""
 
 
 class Phase(StrEnum):

@@ -1,4 +1,4 @@
-"""The options about an agent: which it is, what it needs, how often it is tried, what it costs."""
+"""The options about an agent and its attempts: what it is and needs, how often it is tried."""
 
 import math
 from dataclasses import dataclass
@@ -22,14 +22,18 @@ REFERENCE = ("oracle", "nop")
 
 @dataclass(frozen=True, slots=True)
 class AttemptSettings:
-    """How a trial is tried again that its model's provider refused, and what a session may cost.
+    """How a trial is tried again that was not measured, and when a session gives up.
 
-    `retries` is how many attempts may follow the first one; `pause_seconds` comes before the first
-    of them and doubles each time. `max_cost_usd` None is no limit.
+    `retries` is how many attempts may follow the first one that its model's provider refused;
+    `pause_seconds` comes before the first of them and doubles each time. An engine is waited for
+    `engine_seconds`. `max_in_row` failures of one cause, 0 for any number, and `max_cost_usd`, None
+    for no limit, are what a session may come to.
     """
 
     retries: int
     pause_seconds: float
+    engine_seconds: float
+    max_in_row: int
     max_cost_usd: float | None
 
     def pause_before(self, retry: int) -> float:
@@ -51,6 +55,8 @@ def read_attempt_settings(config: pytest.Config) -> AttemptSettings:
     return AttemptSettings(
         retries=given("model-api-retries", _count),
         pause_seconds=given("model-api-pause", _pause),
+        engine_seconds=given("engine-timeout", _pause),
+        max_in_row=given("max-consecutive-infra", _count),
         max_cost_usd=given("max-cost", _dollars),
     )
 

@@ -30,18 +30,18 @@ TRIAL = pytest.StashKey[tuple[str, str, int]]()
 UNNEEDED = pytest.StashKey[bool]()
 """On an item whose trial did not run because the study was decided before."""
 
-UNPAID = pytest.StashKey[bool]()
-"""On an item whose trial did not run because the others had cost what the session may."""
+UNRUN = pytest.StashKey[bool]()
+"""On an item whose trial did not run because the run had come to a halt by itself."""
 
 
 def skip_if_unwanted(item: pytest.Item) -> None:
-    """Skip a trial that must not start any more: stopped, all spent, or the study is decided."""
+    """Skip a trial that must not start any more: stopped, halted, or the study is decided."""
     runtime = get_runtime(item.config)
     if runtime.flags.should_stop():
         pytest.skip("not run: the session was stopped")
-    if runtime.flags.is_spent():
-        item.stash[UNPAID] = True
-        pytest.skip("not run: the reported costs have reached --infra-max-cost")
+    if (reason := runtime.flags.halted()) is not None:
+        item.stash[UNRUN] = True
+        pytest.skip(f"not run: {reason}")
     if not runtime.needs(item.stash[TRIAL][2]):
         item.stash[UNNEEDED] = True
         pytest.skip("not needed: every parameter set was decided before this sample")
@@ -148,9 +148,11 @@ class TrialItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the trial; raise what describes it unless it passed."""
-        from pytest_infranoise.plugin.attempts import run_attempts
+        from pytest_infranoise.plugin.attempts import reach_engine, run_attempts
 
         runtime = get_runtime(self.config)
+        reach_engine(self, runtime)
+        skip_if_unwanted(self)
         plan = runtime.plan(self.task, self.parameter_set, self.sample)
         image = runtime.image_of(self.task)
         skip_if_unwanted(self)

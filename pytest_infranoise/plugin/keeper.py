@@ -1,6 +1,6 @@
 """The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,18 @@ from pytest_infranoise.model.resources import joint_sets, parse_multipliers
 from pytest_infranoise.plugin.handover import Handover
 from pytest_infranoise.plugin.items import TRIAL
 from pytest_infranoise.plugin.looks import LookSchedule, decides
-from pytest_infranoise.plugin.progress import ProgressLine
-from pytest_infranoise.plugin.recorder import StudyRecorder, trial_of
+from pytest_infranoise.plugin.progress import ProgressLine, WaitLine
+from pytest_infranoise.plugin.recorder import WAIT_ATTRIBUTE, StudyRecorder, trial_of
+from pytest_infranoise.plugin.repeats import Repeats
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
 from pytest_infranoise.plugin.stopping import SignalWatch
+from pytest_infranoise.report.model import one_line
 
 if TYPE_CHECKING:
     from pytest_infranoise.analysis.gates import GateResult
     from pytest_infranoise.statistics.sequential import Look
+
+HALT_CHARACTERS = 600
 
 STOP_LINE = (
     "infranoise: stopping; running trials finish and are recorded "
@@ -49,6 +53,9 @@ class StudyKeeper:
         self._line: ProgressLine | None = None
         self._exit_status: int | None = None
         self._gates: tuple[GateResult, ...] = ()
+        self._repeats = Repeats(self.runtime.settings.attempts.max_in_row)
+        self._waits = WaitLine()
+        self._has_said_halt = False
         self._swept = False
 
     # --- before anything runs ---
@@ -198,7 +205,8 @@ class StudyKeeper:
         self.recorder.take(report)
         if is_writable and self.recorder.journal_problem is not None:
             self._progress(f"infranoise: {self.recorder.journal_problem}")
-        self._check_costs()
+        self._check_halt(self.recorder.records[known:])
+        self._say_wait(report)
         if report.when in ("setup", "call"):
             return
         if self._line is not None:
@@ -208,16 +216,32 @@ class StudyKeeper:
         if self._schedule is not None:
             self._take_looks(self._schedule.end(report.nodeid))
 
-    def _check_costs(self) -> None:
-        """Ask for no further trial once the reported costs have reached what they may."""
+    def _check_halt(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Ask for no further trial once costs or failures of the provider are what they may be."""
+        flags = self.runtime.flags
+        if flags.halted() is None:
+            reasons = [reason for item in records if (reason := self._repeats.take(item))]
+            reasons += self._cost_reasons()
+            if reasons:
+                flags.halt(reasons[0])
+        reason = flags.halted()
+        if reason is not None and not self._has_said_halt:
+            self._has_said_halt = True
+            self._progress(
+                f"infranoise: {one_line(reason, HALT_CHARACTERS)}; running trials finish, no other "
+                "one starts"
+            )
+
+    def _cost_reasons(self) -> Iterator[str]:
         limit, cost = self.runtime.settings.attempts.max_cost_usd, self.recorder.usage.cost_usd
-        if limit is None or cost < limit or self.runtime.flags.is_spent():
-            return
-        self.runtime.flags.spend()
-        self._progress(
-            f"infranoise: trials have reported costs of {cost:.2f} USD, --infra-max-cost is "
-            f"{limit:g}; running trials finish, no other one starts"
-        )
+        if limit is not None and cost >= limit:
+            yield f"trials have reported costs of {cost:.2f} USD, --infra-max-cost is {limit:g}"
+
+    def _say_wait(self, report: pytest.TestReport) -> None:
+        """Say what a process waits for, unless that was said just now."""
+        kind, text = getattr(report, WAIT_ATTRIBUTE, (None, ""))
+        if kind is not None and self._waits.is_due(kind):
+            self._progress(f"infranoise: {one_line(text, HALT_CHARACTERS)}")
 
     def _take_looks(self, looks: Sequence["Look"]) -> None:
         """Take the looks that are due, until one decides."""
@@ -250,7 +274,8 @@ class StudyKeeper:
         """Set the session's exit code from the exit policy and from what happened."""
         self.recorder.finish()
         status = int(session.exitstatus)
-        if (self._signals.was_stopped or self.recorder.unpaid) and status in (
+        was_cut = self.runtime.flags.halted() and (self.recorder.unrun or self.recorder.missed)
+        if (self._signals.was_stopped or was_cut) and status in (
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
             pytest.ExitCode.NO_TESTS_COLLECTED,

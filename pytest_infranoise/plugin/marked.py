@@ -5,6 +5,7 @@ assertions are the verdict.
 """
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
+from pytest_infranoise.plugin.attempts import Again
 from pytest_infranoise.plugin.hints import DEADLINE_NOTE
 from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
@@ -92,21 +94,28 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
 
 
 def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
+    """Open the trial's sandbox; while the engine is away, wait for it and try again."""
     try:
         task, plan = _task_of(runtime, item), plan_marked(runtime, item)
-        context = runtime.context_of(plan.sample)
-        trial = LiveTrial(plan, task, runtime.image_of(task), context)
-        trial.open()
+        image, context = runtime.image_of(task), runtime.context_of(plan.sample)
+        again = Again(item, runtime, context.should_stop)
+        while True:
+            trial = LiveTrial(plan, task, image, context)
+            trial.open()
+            if trial.is_open:
+                return trial
+            trial.close()
+            record = runtime.redactor.trial(trial.record())
+            if not again.may_try(record):
+                break
+            plan = replace(plan, attempt=plan.attempt + 1)
     except AdmissionStoppedError:
         skip_if_unwanted(item)
         raise
     except UsageError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    if not trial.is_open:
-        trial.close()
-        item.stash[RECORD] = record = runtime.redactor.trial(trial.record())
-        pytest.fail(describe(record), pytrace=False)
-    return trial
+    item.stash[RECORD] = record
+    pytest.fail(describe(record), pytrace=False)
 
 
 def plan_marked(runtime: Runtime, item: pytest.Item) -> TrialPlan:

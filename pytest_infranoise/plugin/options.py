@@ -146,6 +146,20 @@ OPTIONS = (
         default="30",
     ),
     OptionSpec(
+        "engine-timeout",
+        "how long an engine that has stopped to answer is waited for, before the session ends and "
+        "leaves the other trials for --infra-resume; what it cost meanwhile is in no rate",
+        metavar="SECONDS",
+        default="300",
+    ),
+    OptionSpec(
+        "max-consecutive-infra",
+        "start no further trial once so many in a row have ended by the same failure of the "
+        "provider (sandbox_start, image, worker_lost ...); 0 is never",
+        metavar="N",
+        default="10",
+    ),
+    OptionSpec(
         "max-cost",
         "start no further trial once the costs that this session's trials have reported "
         "(usage.json) reach this",

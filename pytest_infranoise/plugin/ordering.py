@@ -10,7 +10,7 @@ from pytest_infranoise.plugin.items import (
     TEST_ERROR,
     TRIAL,
     UNNEEDED,
-    UNPAID,
+    UNRUN,
     skip_if_unwanted,
 )
 from pytest_infranoise.plugin.marked import prepare_images
@@ -18,7 +18,7 @@ from pytest_infranoise.plugin.recorder import (
     ATTRIBUTE,
     ERROR_ATTRIBUTE,
     UNNEEDED_ATTRIBUTE,
-    UNPAID_ATTRIBUTE,
+    UNRUN_ATTRIBUTE,
 )
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
@@ -76,7 +76,7 @@ def prepare_trial(item: pytest.Item) -> None:
 
 def attach_record(item: pytest.Item, report: Any) -> None:
     """Move the record from the item to the report that shows its outcome."""
-    for key, attribute in ((UNNEEDED, UNNEEDED_ATTRIBUTE), (UNPAID, UNPAID_ATTRIBUTE)):
+    for key, attribute in ((UNNEEDED, UNNEEDED_ATTRIBUTE), (UNRUN, UNRUN_ATTRIBUTE)):
         if key in item.stash:
             setattr(report, attribute, True)
             del item.stash[key]

@@ -174,6 +174,27 @@ class ProgressLine:
         return f"kills so far: {least}{', '.join(shown)}"
 
 
+class WaitLine:
+    """Decides when to say again that trials wait: at once, then seldom, however many do.
+
+    Args:
+        clock: Seconds, as `time.monotonic` counts them.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kind = ""
+        self._last = 0.0
+
+    def is_due(self, kind: str) -> bool:
+        """Whether a line of this kind is to be printed: after another kind, or after a while."""
+        now = self._clock()
+        if kind == self._kind and now - self._last < TERMINAL_SECONDS:
+            return False
+        self._kind, self._last = kind, now
+        return True
+
+
 def _end_words(seconds: float, now: datetime, *, is_bounded: bool) -> str:
     """Return when the study will end, in words no more exact than the estimate is."""
     end = now + timedelta(seconds=seconds)

@@ -41,11 +41,14 @@ ERROR_ATTRIBUTE = "infranoise_error"
 UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
 """True on the report of a trial that did not run because the study was decided before."""
 
-UNPAID_ATTRIBUTE = "infranoise_unpaid"
-"""True on the report of a trial that did not run because the session may cost no more."""
+UNRUN_ATTRIBUTE = "infranoise_unrun"
+"""True on the report of a trial that did not run because the run had come to a halt by itself."""
 
 ATTEMPT_ATTRIBUTE = "infranoise_attempt"
 """True on the report of an attempt that is followed by another one of the same trial."""
+
+WAIT_ATTRIBUTE = "infranoise_wait"
+"""On a report that carries no result, but what its process waits for: a kind, and a sentence."""
 
 
 class StudyRecorder:
@@ -55,7 +58,7 @@ class StudyRecorder:
     `earlier` are those of the sessions before, in a study that goes on.
     `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
     could not be written into the study, `left_out` the trials that their own tests skip, which are
-    none of those planned, `unpaid` the trials that did not run because of costs.
+    none of those planned, `unrun` the trials that did not run because of a halt.
     `journal_problem` is why the study's disk first refused a record, None if it never did.
     `usage` is what the agents of this session said that they have used.
     """
@@ -71,7 +74,7 @@ class StudyRecorder:
         self.problems: list[str] = []
         self.lost = 0
         self.left_out = 0
-        self.unpaid = 0
+        self.unrun = 0
         self.usage = UsageTotals()
         self.journal_problem: str | None = None
         self._selected = 0
@@ -153,6 +156,12 @@ class StudyRecorder:
         ended = {trial_of_record(record) for record in self.records}
         return max(0, self._selected - self.left_out - len(ended))
 
+    @property
+    def missed(self) -> int:
+        """How many trials of this session were not measured because the engine was away."""
+        last = {trial_of_record(record): record["cause"] for record in self.records}
+        return list(last.values()).count(Cause.ENGINE_AWAY)
+
     def _note_plan(self) -> None:
         self._note(planned_trials=self.planned, unselected_trials=self._unselected)
 
@@ -171,12 +180,14 @@ class StudyRecorder:
         if when == "???":
             self._worker_died(report)
             return
+        if hasattr(report, WAIT_ATTRIBUTE):
+            return
         record = getattr(report, ATTRIBUTE, None)
         if hasattr(report, ATTEMPT_ATTRIBUTE):
             assert record is not None
             self._keep(record)
             return
-        self.unpaid += hasattr(report, UNPAID_ATTRIBUTE)
+        self.unrun += hasattr(report, UNRUN_ATTRIBUTE)
         if record is not None:
             self._pending[report.nodeid] = record
         self.left_out += record is None and self._is_left_out(report)
@@ -189,7 +200,7 @@ class StudyRecorder:
         """Whether a trial's own test says that it is not to run, as opposed to this session."""
         if not report.skipped or self.runtime.flags.should_stop():
             return False
-        if any(hasattr(report, name) for name in (UNNEEDED_ATTRIBUTE, UNPAID_ATTRIBUTE)):
+        if any(hasattr(report, name) for name in (UNNEEDED_ATTRIBUTE, UNRUN_ATTRIBUTE)):
             return False
         return trial_of(self.runtime, report.nodeid) is not None
 

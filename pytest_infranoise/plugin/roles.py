@@ -211,7 +211,7 @@ class KeeperHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over the record that a report carries."""
-        if self._keeper is not None or hasattr(report, "infranoise"):
+        if self._keeper is not None or any(map(report.__dict__.__contains__, _OURS)):
             self.keeper.take(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -230,7 +230,7 @@ class KeeperHooks:
         record = getattr(report, "infranoise", None)
         if record is None or hasattr(report, "infranoise_error"):
             return None
-        if record["cause"] == "model_api":
+        if record["cause"] in ("model_api", "engine_away"):
             return _NOT_MEASURED
         if record["outcome"] == "failed" and self._treats_trials_as_data():
             return _NOT_PASSED
@@ -312,6 +312,9 @@ _TRIAL_ID = re.compile(
 )
 """What the ids of trials look like; the controller of xdist sees nothing else of the items."""
 
+_OURS = ("infranoise", "infranoise_wait")
+"""What marks a report that only a study's keeper understands."""
+
 _NOT_PASSED = ("not passed", "F", ("NOT PASSED", {"yellow": True}))
 
 _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
@@ -320,10 +323,11 @@ _STATUS: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     "infra_error": ("infra", "I", ("INFRA", {"yellow": True})),
 }
 _NOT_MEASURED = ("not measured", "A", ("NOT MEASURED", {"yellow": True}))
-"""The model's provider refused to work, and no further attempt is made."""
+"""The model's provider refused to work or the engine was away; no further attempt is made."""
 
 _SPECIAL: dict[str, tuple[str, str, str | tuple[str, dict[str, bool]]]] = {
     "infranoise_attempt": ("", "", ""),  # the trial's own reports come later
+    "infranoise_wait": ("", "", ""),
     "infranoise_unneeded": ("not needed", "n", ("NOT NEEDED", {"light": True})),
-    "infranoise_unpaid": ("not run", "n", ("NOT RUN", {"yellow": True})),
+    "infranoise_unrun": ("not run", "n", ("NOT RUN", {"yellow": True})),
 }

@@ -30,7 +30,7 @@ from pytest_infranoise.design import (
     effective_allocations,
     trial_seed,
 )
-from pytest_infranoise.errors import UsageError
+from pytest_infranoise.errors import BackendUnavailableError, UsageError
 from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan
@@ -214,6 +214,13 @@ class Runtime:
             backend.close()
             raise
         return backend
+
+    def outage(self) -> str | None:
+        """Say why no sandbox can be had of the engine now; None where one can."""
+        try:
+            return self.backend.outage()
+        except BackendUnavailableError as error:
+            return str(error)
 
     @property
     def enforcement_words(self) -> str:

@@ -21,14 +21,15 @@ WATCH_SECONDS = 0.2
 class StopFlags:
     """The flags of a run: `stop` (start no further trial), `abort` (end at once) and others.
 
-    `spent` says that no further trial may start because of what the others have cost. `decided`
-    holds a number of samples: trials of later samples are not needed any more.
+    `halted` holds in words why no further trial may start although nobody asked for that: costs,
+    an engine that is away, the same failure over and over. `decided` holds a number of samples:
+    trials of later samples are not needed any more.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._stopped = False
-        self._spent = False
+        self._halted: str | None = None
         self._decided_after: int | None = None
 
     def stop(self) -> None:
@@ -45,19 +46,23 @@ class StopFlags:
         self._stopped = self._stopped or (self.folder / "stop").exists()
         return self._stopped
 
-    def spend(self) -> None:
-        """Tell every process of the run that what it may cost is spent."""
-        self._spent = True
-        self._raise("spent")
+    def halt(self, reason: str) -> None:
+        """Tell every process of the run to start no further trial, and why; the first one counts.
 
-    def is_spent(self) -> bool:
-        """Whether what the run may cost is spent."""
-        self._spent = self._spent or (self.folder / "spent").exists()
-        return self._spent
+        Other than `stop` it is not what somebody wanted, so what did not run is said by name.
+        """
+        self._put("halted", reason, is_first_kept=True)
+
+    def halted(self) -> str | None:
+        """Return why the run came to a halt, None as long as it did not."""
+        if self._halted is None:
+            with suppress(FileNotFoundError):
+                self._halted = (self.folder / "halted").read_text("utf-8")
+        return self._halted
 
     def should_start_none(self) -> bool:
         """Whether no further trial may start, for either reason."""
-        return self.should_stop() or self.is_spent()
+        return self.should_stop() or self.halted() is not None
 
     def should_abort(self) -> bool:
         """Whether to end at once."""
@@ -66,10 +71,7 @@ class StopFlags:
     def decide(self, samples: int) -> None:
         """Tell every process of the run that trials of samples after this one are not needed."""
         self._decided_after = samples
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self.folder / "decided.new"
-        draft.write_text(str(samples), "ascii")
-        draft.replace(self.folder / "decided")
+        self._put("decided", str(samples))
 
     def needs(self, sample: int) -> bool:
         """Whether trials of this sample are needed."""
@@ -80,14 +82,26 @@ class StopFlags:
 
     def clear(self) -> None:
         """Remove the flags and their folder."""
-        for name in ("stop", "abort", "spent", "decided.new", "decided"):
-            (self.folder / name).unlink(missing_ok=True)
-        if self.folder.exists():
+        with suppress(FileNotFoundError):
+            for file in self.folder.iterdir():
+                file.unlink(missing_ok=True)
             self.folder.rmdir()
 
     def _raise(self, name: str) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / name).touch()
+
+    def _put(self, name: str, text: str, *, is_first_kept: bool = False) -> None:
+        """Write a flag that says something, so that nobody reads half of it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.folder / f"{name}.{os.getpid()}"
+        draft.write_text(text, "utf-8")
+        if not is_first_kept:
+            draft.replace(self.folder / name)
+            return
+        with suppress(FileExistsError):
+            os.link(draft, self.folder / name)
+        draft.unlink()
 
 
 class SignalWatch:

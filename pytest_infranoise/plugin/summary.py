@@ -103,6 +103,8 @@ def print_summary(
         if recorder.planned and not recorder.runtime.settings.dry_run:
             terminal.section("infrastructure noise")
             terminal.write_line("no trial ended, so there is nothing to compare")
+            for text in halt_lines(recorder):
+                terminal.write_line(text, yellow=True)
             _print_gates(terminal, gates)
             _print_problems(terminal, recorder.problems)
         return
@@ -117,7 +119,9 @@ def print_summary(
         ]
     for line in lines:
         terminal.write_line(line.text, **_MARKUP[line.style])
-    for text in (*left_out_lines(recorder.runtime), *cost_lines(recorder)):
+    for text in (
+        *left_out_lines(recorder.runtime), *cost_lines(recorder), *halt_lines(recorder)
+    ):  # fmt: skip
         terminal.write_line(text, yellow=True)
     agent = one_line(recorder.runtime.agent_facts["name"], 60)
     for text in (*agent_lines(recorder.records, agent), *deadline_lines(recorder.records)):
@@ -154,14 +158,17 @@ def cost_lines(recorder: StudyRecorder) -> list[str]:
             "the agent must write cost_usd to /logs/agent/usage.json"
         ]
     lines = []
-    if recorder.unpaid:
-        lines.append(
-            f"{recorder.unpaid} trial(s) did not run: {usage.cost_usd:.2f} USD were reported, "
-            f"--infra-max-cost is {limit:g}{_resume_words(recorder)}"
-        )
     if unknown:
         lines.append(f"the cost of {unknown} of {usage.attempts} attempt(s) is unknown")
     return lines
+
+
+def halt_lines(recorder: StudyRecorder) -> list[str]:
+    """Say how many trials a run left that came to a halt by itself."""
+    left, reason = recorder.unrun + recorder.missed, recorder.runtime.flags.halted()
+    if reason is None or not left:
+        return []
+    return [f"{left} trial(s) did not run: {one_line(reason, 600)}{_resume_words(recorder)}"]
 
 
 def left_out_lines(runtime: Runtime) -> list[str]:
@@ -240,8 +247,8 @@ def exit_words(
     last = {trial_of_record(record): record["outcome"] for record in recorder.records}
     not_passed = sum(outcome != "passed" for outcome in last.values())
     if exit_status == pytest.ExitCode.INTERRUPTED:
-        if recorder.unpaid:
-            return "exit code 2: --infra-max-cost was reached before every trial ran"
+        if recorder.runtime.flags.halted() is not None:
+            return "exit code 2: the run came to a halt before every trial was measured"
         return f"exit code 2: {_stopped_words(recorder)}"
     if recorder.other_failures:
         return (

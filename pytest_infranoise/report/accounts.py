@@ -1,20 +1,26 @@
-"""What a report says beside the outcomes: refused attempts, overruns, what agents have used."""
+"""What a report says beside the outcomes: attempts in no rate, overruns, what agents have used."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_infranoise.analysis.figures import plural
+from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.usage import UsageTotals
 from pytest_infranoise.report.model import Line, one_line
 from pytest_infranoise.study.accounts import Accounts
 
 _NAMED = 5
+_UNMEASURED_WORDS = {
+    Cause.MODEL_API: "refused by the model's provider",
+    Cause.ENGINE_AWAY: "lost while the engine was away",
+}
 
 
 def account_lines(accounts: Accounts, *, can_resume: bool = True) -> Iterator[Line]:
     """Yield a line for each that has anything to say; an imported study cannot be resumed."""
-    if accounts.api_errors:
-        yield Line(_api_words(accounts, can_resume=can_resume), "warn")
+    for cause, words in _UNMEASURED_WORDS.items():
+        if accounts.attempts(cause):
+            yield Line(words + _unmeasured_words(accounts, cause, can_resume=can_resume), "warn")
     if accounts.overruns:
         yield Line(_overrun_words(accounts.overruns), "warn")
     if accounts.usage.reported:
@@ -25,8 +31,10 @@ def account_lines(accounts: Accounts, *, can_resume: bool = True) -> Iterator[Li
 def accounts_json(accounts: Accounts) -> dict[str, Any]:
     """Return the same as builtins; `unmeasured` are trials (task, parameter set, sample)."""
     return {
-        "refused_attempts": accounts.api_errors,
-        "refused_trials": accounts.refused_trials,
+        "refused_attempts": accounts.attempts(Cause.MODEL_API),
+        "refused_trials": accounts.trials(Cause.MODEL_API),
+        "engine_away_attempts": accounts.attempts(Cause.ENGINE_AWAY),
+        "engine_away_trials": accounts.trials(Cause.ENGINE_AWAY),
         "unmeasured": [list(trial) for trial in accounts.unmeasured],
         "tolerated_overruns": {
             name: {"trials": number, "seconds": seconds}
@@ -36,12 +44,12 @@ def accounts_json(accounts: Accounts) -> dict[str, Any]:
     }
 
 
-def _api_words(accounts: Accounts, *, can_resume: bool) -> str:
+def _unmeasured_words(accounts: Accounts, cause: Cause, *, can_resume: bool) -> str:
     words = (
-        f"refused by the model's provider: {plural(accounts.api_errors, 'attempt')} of "
-        f"{plural(accounts.refused_trials, 'trial')}, in no rate"
+        f": {plural(accounts.attempts(cause), 'attempt')} of "
+        f"{plural(accounts.trials(cause), 'trial')}, in no rate"
     )
-    left = accounts.unmeasured
+    left = accounts.left_by(cause)
     if not left:
         return f"{words}; each was tried again and measured"
     named = [f"{one_line(task, 60)} {name}-s{sample}" for task, name, sample in left[:_NAMED]]

@@ -23,7 +23,7 @@ COLUMNS: Mapping[str, str] = {
     "timeout_multiplier": "agent's time relative to the declared one",
     "sample": "number of the repetition, from 1",
     "attempt": "1, or more where a trial was tried again; rates count the first that is not of "
-    "cause model_api",
+    "cause model_api or engine_away",
     "block": "the task's sample in every set, numbered from 0 in the study's order",
     "position": "place in the study's order, from 0",
     "seed": "seed of the agent's run, the same in every set",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.errors import UsageError
-from pytest_infranoise.model.outcome import Cause
+from pytest_infranoise.model.outcome import UNMEASURED
 from pytest_infranoise.model.table import CAUSES, OUTCOMES, UNKNOWN, OutcomeTable
 from pytest_infranoise.model.trial import SCHEMA_VERSION, TrialRecord
 from pytest_infranoise.study.accounts import Accounts
@@ -21,7 +21,6 @@ from pytest_infranoise.study.writer import MANIFEST_NAME
 _OUTCOME_CODES = {item.value: code for code, item in enumerate(OUTCOMES)}
 _CAUSE_CODES: dict[str | None, int] = {item.value: code for code, item in enumerate(CAUSES)}
 _CAUSE_CODES[None] = UNKNOWN
-_NOT_MEASURED = Cause.MODEL_API.value
 _KEY_LIMIT = 1 << 31
 _NAMED = 5
 
@@ -287,7 +286,7 @@ def _add(
     if key in seen:
         return False
     seen.add(key)
-    if record["cause"] == _NOT_MEASURED:
+    if record["cause"] in UNMEASURED:
         refused[trial] = refused.get(trial, 0) + 1
         return True
     table.task.append(task)

@@ -29,6 +29,7 @@ from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.healthcheck import wait_until_healthy
+from pytest_infranoise.trial.outage import judge_outage, name_outage
 from pytest_infranoise.trial.phases import PhaseRun, merge_setup, utc_now
 from pytest_infranoise.trial.policing import PolicedSandbox, police
 from pytest_infranoise.trial.record import Observed, make_record
@@ -176,7 +177,7 @@ class LiveTrial:
         try:
             yield run
         except SandboxError as error:
-            run.fail(error)
+            run.fail(name_outage(error, self.context.backend))
         run.close()
         self._observed.counters = run.after = read_counters(self._sandbox, run)
         if self._police is not None:
@@ -195,7 +196,8 @@ class LiveTrial:
             memory_is_capped=allocation.memory_limit_bytes is not None,
         )
         kept = tuple(run.record() for run in phases)
-        judged, note = classification or classify(evidence), None
+        judged = judge_outage(classification or classify(evidence), self.context.backend)
+        note = None
         if self.context.reclassify is not None:
             judged, note = self.context.reclassify(
                 task=self.task, plan=plan, evidence=evidence, phases=kept, classification=judged

@@ -21,6 +21,7 @@ from pytest_infranoise.model.task import (
     TaskStep,
 )
 from pytest_infranoise.trial.life import LiveTrial, await_health, read_counters
+from pytest_infranoise.trial.outage import name_outage
 from pytest_infranoise.trial.phases import FRESH, PhaseRun
 from pytest_infranoise.trial.record import limits_of
 from pytest_infranoise.trial.seen import SETUP_SCRIPT
@@ -155,7 +156,7 @@ def verify_apart(
             finally:
                 run.after = read_counters(sandbox, run)
     except SandboxError as error:
-        run.fail(error)
+        run.fail(name_outage(error, trial.context.backend))
     run.close()
     facts |= {
         "oom_kills": run.after.oom_kills,

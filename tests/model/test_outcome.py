@@ -413,6 +413,7 @@ def test_every_cause_of_the_model_is_reachable_or_set_by_the_harness() -> None:
     reached = {case[5] for case in CASES} - {None}
     set_elsewhere = {
         Cause.IMAGE,
+        Cause.ENGINE_AWAY,
         Cause.WORKER_LOST,
         Cause.REWARD_INVALID,
         Cause.VERIFIER_BOOTSTRAP,

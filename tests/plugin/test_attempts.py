@@ -166,8 +166,8 @@ def test_a_study_stops_where_its_trials_have_cost_what_they_may(solvers: Bench) 
     result.stdout.fnmatch_lines(
         [
             "*trials have reported costs of 1.00 USD, --infra-max-cost is 0.75; running trials*",
-            "2 trial(s) did not run: 1.00 USD were reported, --infra-max-cost is 0.75; *",
-            "exit code 2: --infra-max-cost was reached before every trial ran",
+            "2 trial(s) did not run: trials have reported costs of 1.00 USD, --infra-max-cost is 0.*",
+            "exit code 2: the run came to a halt before every trial was measured",
             "*2 passed, 2 not run*",
         ]
     )

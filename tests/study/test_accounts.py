@@ -5,6 +5,7 @@ from itertools import permutations
 
 import pytest
 
+from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.report.accounts import account_lines, accounts_json
 from pytest_infranoise.report.export import rows
@@ -13,6 +14,8 @@ from pytest_infranoise.study.accounts import Accounts, measured
 from pytest_infranoise.study.progress import DONE, read_progress
 from pytest_infranoise.study.store import load_study, table_of
 from pytest_infranoise.study.writer import MANIFEST_NAME
+
+API, AWAY = Cause.MODEL_API, Cause.ENGINE_AWAY
 
 MANIFEST = {
     "schema_version": 1,
@@ -70,7 +73,7 @@ def test_a_rate_knows_nothing_of_them(tmp_path, make_record, refused):
     (tmp_path / "trials.jsonl").write_text("\n".join(lines) + "\n")
     stored = view_study(load_study(tmp_path))
     assert stored.table == view.table
-    assert stored.accounts.api_errors == view.accounts.api_errors == 2
+    assert stored.accounts.attempts(API) == view.accounts.attempts(API) == 2
     assert stored.accounts.usage.attempts == 4
     assert [row["cause"] for row in rows(load_study(tmp_path).records(), MANIFEST)] == [
         "model_api",
@@ -91,8 +94,30 @@ def test_they_are_counted_in_any_order(make_record, refused):
     ]
     for order in permutations(records):
         accounts = Accounts.of(order)
-        assert (accounts.api_errors, accounts.refused_trials) == (4, 3)
-        assert accounts.unmeasured == [("spike", "1x", 2)]
+        assert (accounts.attempts(API), accounts.trials(API)) == (4, 3)
+        assert accounts.unmeasured == accounts.left_by(API) == [("spike", "1x", 2)]
+
+
+def test_attempts_that_met_no_engine_are_counted_apart_from_refused_ones(make_record, refused):
+    away = {"outcome": "infra_error", "cause": "engine_away"}
+    records = [
+        refused(1),
+        make_record(attempt=2, **away),
+        make_record(sample=2, **away),
+        make_record(sample=2, attempt=2, outcome="passed", cause=None),
+    ]
+    accounts = Accounts.of(records)
+    assert [accounts.attempts(cause) for cause in (API, AWAY)] == [1, 2]
+    assert [accounts.trials(cause) for cause in (API, AWAY)] == [1, 2]
+    assert accounts.left_by(API) == []
+    assert accounts.left_by(AWAY) == [("spike", "1x", 1)]
+    first, second = account_lines(accounts)
+    assert first.text.startswith("refused by the model's provider: 1 attempt of 1 trial, in no")
+    assert second.text == (
+        "lost while the engine was away: 2 attempts of 2 trials, in no rate; not measured yet: "
+        "spike 1x-s1 (--infra-resume tries them again)"
+    )
+    assert table_rows(table_of(records, MANIFEST)) == [("1x", 1, 0)]
 
 
 def test_readers_of_records_number_what_was_measured(make_record, refused):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_infranoise.errors import UsageError
-from pytest_infranoise.model.outcome import Cause, Outcome
+from pytest_infranoise.model.outcome import UNMEASURED, Cause, Outcome
 from pytest_infranoise.model.table import CAUSES, OUTCOMES
 from pytest_infranoise.model.trial import SCHEMA_VERSION
 from pytest_infranoise.study import load_study
@@ -126,7 +126,7 @@ class TestTable:
         table = write_study([make_record(outcome=outcome.value)]).table()
         assert OUTCOMES[table.outcome[0]] is outcome
 
-    @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.MODEL_API}))
+    @pytest.mark.parametrize("cause", sorted(set(Cause) - UNMEASURED))
     def test_every_cause(self, write_study, make_record, cause):
         table = write_study([make_record(cause=cause.value)]).table()
         assert CAUSES[table.cause[0]] is cause

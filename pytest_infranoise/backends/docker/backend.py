@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from pytest_infranoise.backends.docker.compose_sandbox import (
     ComposeSandbox,
     remove_shared,
 )
-from pytest_infranoise.backends.docker.connection import connect
+from pytest_infranoise.backends.docker.connection import CALL_SECONDS, OUTAGE_SECONDS, connect
 from pytest_infranoise.backends.docker.failures import (
     TRANSPORT_ERRORS,
     engine_calls,
@@ -236,21 +236,33 @@ class DockerBackend:
         )
         return config, container_name(request)
 
+    def outage(self) -> str | None:
+        """Say why the engine does not answer, asked over a connection of its own.
+
+        While it does not, no other call is to wait for it long.
+        """
+        try:
+            self.endpoint.client(timeout_seconds=OUTAGE_SECONDS).close()
+        except (*TRANSPORT_ERRORS, OSError, ValueError) as error:
+            self.client.api.timeout = OUTAGE_SECONDS
+            return f"{self.endpoint} does not answer: {explain(error)}"
+        self.client.api.timeout = CALL_SECONDS
+        return None
+
     def sweep(self, study: str, owner: str | None = None) -> int:
         """Remove every container of a study (of one owner); over a connection of its own."""
         labels = [f"{LABEL}={study}"]
         if owner is not None:
             labels.append(f"{OWNER_LABEL}={owner}")
-        client = self.endpoint.client()
         try:
-            found = client.api.containers(all=True, filters={"label": labels})
-            for container in found:
-                remove(client, container["Id"])
-            remove_shared(client, *labels)
-        except TRANSPORT_ERRORS as error:
+            self.endpoint.client(timeout_seconds=OUTAGE_SECONDS).close()  # is anybody there?
+            with closing(self.endpoint.client()) as client:
+                found = client.api.containers(all=True, filters={"label": labels})
+                for container in found:
+                    remove(client, container["Id"])
+                remove_shared(client, *labels)
+        except (*TRANSPORT_ERRORS, OSError, ValueError) as error:
             raise SandboxError("engine", f"docker, sweeping {study}: {explain(error)}") from error
-        finally:
-            client.close()
         if owner is None and self._ceilings is not None:
             self._ceilings.remove(study)
         return len({item["Labels"].get(PROJECT_LABEL, item["Id"]) for item in found})

@@ -17,7 +17,9 @@ DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 
 _ANSWER_SECONDS = 5
 # Calls that are quick on a healthy engine may take long on a loaded one.
-_CALL_SECONDS = 120
+CALL_SECONDS = 120
+# An engine that has not said its version by then is taken for one that is away.
+OUTAGE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Endpoint:
     certificates: Path | None = None
     verify: bool = True
 
-    def client(self, *, timeout_seconds: float = _CALL_SECONDS) -> DockerClient:
+    def client(self, *, timeout_seconds: float = CALL_SECONDS) -> DockerClient:
         """Connect; raises what the client library raises."""
         arguments: dict[str, Any] = {"use_ssh_client": True} if self.host[:6] == "ssh://" else {}
         if self.certificates is not None:

@@ -340,6 +340,16 @@ class LocalBackend:
             flags |= sc.CLONE_NEWUSER
         return flags if has_network else flags | sc.CLONE_NEWNET
 
+    def outage(self) -> str | None:
+        """Say why no sandbox can be had on this host: its disk folder or its cgroup is gone."""
+        if not os.access(self._run.sandboxes, os.W_OK | os.X_OK):
+            return f"local backend: {self._run.sandboxes} is gone or cannot be written any more"
+        if self._parent is not None:
+            for folder in set(self._parent.folders.values()):
+                if not folder.is_dir():
+                    return f"local backend: the cgroup {folder} is gone"
+        return None
+
     def sweep(self, study: str, owner: str | None = None) -> int:
         """Remove every sandbox of a study (of one owner), and return how many there were."""
         found = self._run.sweep(study, owner)
