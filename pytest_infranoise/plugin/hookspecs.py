@@ -57,9 +57,7 @@ def pytest_infra_collect_task(config: pytest.Config, path: Path) -> "Task | None
     belongs into the digest; raise `UsageError` to refuse a file with one line.
 
     Example:
-        from pytest_infranoise.model.resources import ResourceSpec
-        from pytest_infranoise.model.task import ImageSource, Task
-        from pytest_infranoise.tasks.digest import directory_digest
+        from pytest_infranoise import ImageSource, ResourceSpec, Task, directory_digest
 
         def pytest_infra_collect_task(path):
             if path.name == "job.txt":
@@ -92,7 +90,7 @@ def pytest_infra_classify(
     was changed here has a note that says so.
 
     Example:
-        from pytest_infranoise.model.outcome import Cause, Classification, Outcome
+        from pytest_infranoise import Cause, Classification, Outcome
 
         def pytest_infra_classify(phases, classification):
             if classification.outcome is Outcome.FAILED:
