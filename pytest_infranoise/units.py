@@ -38,6 +38,19 @@ def parse_size(value: str | int | float, *, where: str) -> int:
     return size
 
 
+def whole_number(value: object) -> int | None:
+    """Return the whole number that `value` is, however it is spelt; None for anything else.
+
+    >>> [whole_number(value) for value in (512, 512.0, "512", 512.5, True)]
+    [512, 512, 512, None, None]
+    """
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,30}(\.0*)?\s*", value, re.ASCII):
+        return int(value.partition(".")[0])
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def parse_cores(value: str | int | float, *, where: str) -> float:
     """Return a positive number of CPU cores; `where` names file and field for the `UsageError`."""
     try:

@@ -64,7 +64,7 @@ def read_dockerfile(path: Path, environment: Mapping[str, str]) -> Dockerfile:
         UsageError: an instruction cannot be honoured; the message names file, line and instruction.
     """
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     reader = _Reader(path, environment)

@@ -23,6 +23,7 @@ from pytest_infranoise.tasks.compose import (
 from pytest_infranoise.tasks.digest import directory_digest
 from pytest_infranoise.tasks.ignore import check_included
 from pytest_infranoise.tasks.instruction import read_instruction
+from pytest_infranoise.tasks.network import agent_network
 from pytest_infranoise.tasks.place import Place, display_path
 from pytest_infranoise.tasks.resources import (
     ResourceDefaults,
@@ -30,9 +31,10 @@ from pytest_infranoise.tasks.resources import (
     resource_spec,
 )
 from pytest_infranoise.tasks.schema import NEWEST_SCHEMA, TaskFile, load, unknown_words
+from pytest_infranoise.tasks.scripts import check_line_ends
 from pytest_infranoise.tasks.steps import read_healthcheck, read_steps
 from pytest_infranoise.tasks.templates import resolve
-from pytest_infranoise.tasks.unsupported import network_of, refuse_unsupported
+from pytest_infranoise.tasks.unsupported import refuse_unsupported
 from pytest_infranoise.tasks.verifier import add_verifiers, read_workdir
 from pytest_infranoise.units import parse_seconds
 
@@ -79,6 +81,7 @@ def read_task(
     schema = _schema_version(file, place)
     refuse_unsupported(file, directory, place)
     _check_network(file, place)
+    network = agent_network(file, place)
     spec, notes = resource_spec(
         file.environment,
         file.metadata.infranoise,
@@ -117,7 +120,7 @@ def read_task(
         agent_user=_user(file.agent.user),
         verifier_user=_user(file.verifier.user),
         leftovers=file.metadata.infranoise.leftovers,
-        network=network_of(file.environment) == "public",
+        network=network == "public",
         notes=notes,
         storage_bytes=declared_storage(file.environment, place),
         healthcheck=read_healthcheck(
@@ -131,6 +134,8 @@ def read_task(
     for folder in (directory, *(directory / "steps" / step.name for step in steps)):
         check_included(folder / "tests", "test.sh")
         check_included(folder / "solution", "solve.sh")
+        scripts = ["tests/test.sh", "workdir/setup.sh"] + ["solution/solve.sh"] * uses_solution
+        check_line_ends(folder / name for name in scripts)
     task = _with_helpers(task, host_environment, default_memory_bytes)
     task = add_verifiers(task, file, place, host_environment)
     return TaskReading(task, tuple(_warnings(file, task, schema)))
@@ -243,8 +248,5 @@ def _warnings(file: TaskFile, task: Task, schema: tuple[int, int]) -> Iterator[s
     if schema > NEWEST_SCHEMA:
         newest = ".".join(str(part) for part in NEWEST_SCHEMA)
         yield f"schema_version 1.{schema[1]} is newer than {newest}, read as {newest}"
-    if not task.verifiers:
-        if task.artifacts or any(step.artifacts for step in task.steps):
-            yield "artifacts: not collected: only a separate verifier gets them"
-        if task.collect or any(step.collect for step in task.steps):
-            yield "[verifier] collect: not run: only a separate verifier needs it"
+    if not task.verifiers and (task.artifacts or any(step.artifacts for step in task.steps)):
+        yield "artifacts: not collected: only a separate verifier gets them"

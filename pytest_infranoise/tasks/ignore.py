@@ -134,7 +134,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> tuple[Rule, ...]:
     try:
-        return parse_rules(path.read_text(encoding="utf-8"))
+        return parse_rules(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, re.error) as error:
         raise UsageError(f"{display_path(path)}: cannot be read: {error}") from None
 

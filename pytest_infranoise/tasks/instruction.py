@@ -17,7 +17,7 @@ def read_instruction(folder: Path) -> str:
     """
     path = folder / "instruction.md"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     except FileNotFoundError:
         raise UsageError(
             f"{display_path(path)}: missing; a task needs an instruction for the agent"

@@ -5,6 +5,7 @@ ones run it without a limit, so such a task is two different tests: it is refuse
 names the default.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,14 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.tasks.place import Place
 from pytest_infranoise.tasks.schema import EnvironmentTable, InfranoiseTable, unknown_words
-from pytest_infranoise.units import MIB, format_cores, format_size, parse_cores, parse_size
+from pytest_infranoise.units import (
+    MIB,
+    format_cores,
+    format_size,
+    parse_cores,
+    parse_size,
+    whole_number,
+)
 
 MEMORY_OPTION = "infra_default_memory"
 CPU_OPTION = "infra_default_cpus"
@@ -126,17 +134,29 @@ def _in_megabytes(
     environment: EnvironmentTable, name: str, size: int | None, place: Place
 ) -> int | None:
     """Return a size with its other spelling, a whole number of MB, taken into account."""
-    megabytes, where = getattr(environment, f"{name}_mb"), place.key("environment", f"{name}_mb")
-    if megabytes is None:
+    written, where = getattr(environment, f"{name}_mb"), place.key("environment", f"{name}_mb")
+    if written is None:
         return size
-    if isinstance(megabytes, bool) or not isinstance(megabytes, int) or megabytes <= 0:
-        raise UsageError(f"{where}: {megabytes!r} is not a whole number of MB; write 2048")
+    megabytes = whole_number(written)
+    if megabytes is None or megabytes <= 0:
+        raise UsageError(
+            f"{where}: {written!r} is not a whole number of MB{_megabytes_meant(written, name)}"
+        )
     if size is not None and size != megabytes * MIB:
         raise UsageError(
             f"{where}: {megabytes} disagrees with {name} = {getattr(environment, name)!r} "
             f"({format_size(size)}); keep one of the two"
         )
     return megabytes * MIB
+
+
+def _megabytes_meant(written: Any, name: str) -> str:
+    """Return the fix for a number of MB that is none, in the value's own terms."""
+    if isinstance(written, str) and written.strip().rstrip("bBiI")[-1:].upper() in "KMGT":
+        return f"; a size with a unit is written {name} = {written!r}"
+    if isinstance(written, float) and math.isfinite(written) and written > 0:
+        return f"; write {math.ceil(written)}"
+    return "; write the number alone, for example 512"
 
 
 def _size_or_none(value: Any, place: Place, *key: str) -> int | None:

@@ -20,9 +20,9 @@ def read_rows(path: Path, *, where: str) -> list[dict[str, Any]]:
         if path.suffix == ".parquet":
             found = _parquet(path, where)
         elif path.suffix == ".jsonl":
-            found = list(_lines(path.read_text(encoding="utf-8"), where))
+            found = list(_lines(path.read_text(encoding="utf-8-sig"), where))
         elif path.suffix == ".json":
-            found = _json(path.read_text(encoding="utf-8"), where)
+            found = _json(path.read_text(encoding="utf-8-sig"), where)
         else:
             raise UsageError(f"{where}: name a .json, .jsonl or .parquet file")
     except (OSError, UnicodeDecodeError) as error:

@@ -9,16 +9,21 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Leftovers, RewardStrategy
 from pytest_infranoise.tasks.place import Place, key_name
+from pytest_infranoise.units import whole_number
 
 NEWEST_SCHEMA = (1, 4)
 
+WholeNumber = Annotated[
+    int, BeforeValidator(lambda value: value if (n := whole_number(value)) is None else n)
+]
+"""Also written `3.0` or `"3"`, as the format has it."""
 NetworkMode = Literal["public", "no-network", "allowlist"]
 User = str | int
 
@@ -37,7 +42,7 @@ class HealthcheckTable(Table):
     timeout_sec: Any = 30.0
     start_period_sec: Any = 0.0
     start_interval_sec: Any = 5.0
-    retries: int = 3
+    retries: WholeNumber = 3
 
 
 class EnvironmentTable(Table):
@@ -51,7 +56,7 @@ class EnvironmentTable(Table):
     memory_mb: Any = None
     storage: Any = None
     storage_mb: Any = None
-    gpus: int | None = None
+    gpus: WholeNumber | None = None
     gpu_types: list[str] | None = None
     tpu: Any = None
     mcp_servers: list[Any] = Field(default_factory=list)
@@ -184,7 +189,7 @@ def load(path: Path, place: Place) -> TaskFile:
         UsageError: it cannot be read, is not TOML, or a key has the wrong type; one line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{place.file}: cannot be read: {error}") from None
     try:

@@ -20,6 +20,7 @@ from pytest_infranoise.tasks.harbor import TaskReading
 from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.pytest_summary import PytestSummaryGrader
 from pytest_infranoise.tasks.resources import ResourceDefaults
+from pytest_infranoise.tasks.scripts import check_line_ends
 from pytest_infranoise.tasks.undeclared import undeclared_spec
 from pytest_infranoise.tasks.yaml_file import load_yaml, mapping_of, shown, text_of
 from pytest_infranoise.units import parse_seconds
@@ -66,6 +67,8 @@ def read_terminal_bench(
     document = mapping_of(load_yaml(path, where), where)
     _refuse(document, where)
     spec, notes = undeclared_spec(defaults, where=where, form="Terminal-Bench 1")
+    scripts = ["run-tests.sh"] + ["solution.sh"] * uses_solution
+    check_line_ends(directory / name for name in scripts)
     client = read_client(directory, host_environment, defaults.memory_bytes)
     tests = directory / "tests"
     task = Task(

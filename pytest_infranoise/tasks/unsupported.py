@@ -37,7 +37,7 @@ def _found(file: TaskFile, directory: Path, place: Place) -> Iterator[tuple[str,
     for verifier, below in tables:
         if verifier.environment is not None:
             yield from _in_environment(verifier.environment, below)
-    yield from _network(file, place)
+    yield from _lists_of_hosts(file, place)
     if (directory / _TRAJECTORY).is_file():
         where = f"{place.file.removesuffix('task.toml')}{_TRAJECTORY}"
         yield where, "earlier context for the agent"
@@ -53,18 +53,10 @@ def _in_environment(table: EnvironmentTable, place: Place) -> Iterator[tuple[str
         yield place.key("environment", "network_mode"), "a list of allowed hosts"
 
 
-def _network(file: TaskFile, place: Place) -> Iterator[tuple[str, str]]:
-    """Networks of a phase: each must be that of the sandbox in which it runs."""
-    agent = network_of(file.environment)
+def _lists_of_hosts(file: TaskFile, place: Place) -> Iterator[tuple[str, str]]:
     for table, where in _phases(file, place):
-        mode = table.network_mode
-        sandbox = agent
-        if isinstance(table, VerifierTable):
-            sandbox = network_of(verifier_environment(file, table) or file.environment)
-        if mode == "allowlist":
+        if table.network_mode == "allowlist":
             yield where, "a list of allowed hosts"
-        elif mode is not None and mode != sandbox:
-            yield where, f"a network of its own for one phase (its sandbox's is {sandbox})"
 
 
 def _phases(file: TaskFile, place: Place) -> Iterator[tuple[AgentTable | VerifierTable, str]]:
@@ -73,30 +65,3 @@ def _phases(file: TaskFile, place: Place) -> Iterator[tuple[AgentTable | Verifie
     for number, step in enumerate(file.steps):
         yield step.agent, place.key("steps", number, "agent", "network_mode")
         yield step.verifier, place.key("steps", number, "verifier", "network_mode")
-
-
-def is_separate(file: TaskFile, table: VerifierTable) -> bool:
-    """Whether a verifier (the task's, or a step's) has a sandbox of its own.
-
-    A step that says nothing does as the task does.
-    """
-    for level in (table, file.verifier):
-        if level.environment_mode is not None:
-            return level.environment_mode == "separate"
-        if level.environment is not None:
-            return True
-    return False
-
-
-def verifier_environment(file: TaskFile, table: VerifierTable) -> EnvironmentTable | None:
-    """Return what a separate verifier's sandbox is made of, None for a shared one."""
-    if not is_separate(file, table):
-        return None
-    return table.environment or file.verifier.environment or file.environment
-
-
-def network_of(environment: EnvironmentTable) -> str:
-    """Return an environment's network mode; `allow_internet` is its older spelling."""
-    if environment.network_mode is not None:
-        return environment.network_mode
-    return "no-network" if environment.allow_internet is False else "public"

@@ -8,12 +8,13 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.resources import ResourceSpec
 from pytest_infranoise.model.task import ImageSource, SeparateVerifier, Task
 from pytest_infranoise.tasks.compose import COMPOSE_FILE
+from pytest_infranoise.tasks.network import verifier_network
 from pytest_infranoise.tasks.place import Place, display_path
 from pytest_infranoise.tasks.resources import declared_storage, spec_or
-from pytest_infranoise.tasks.schema import EnvironmentTable, TaskFile, VerifierTable
+from pytest_infranoise.tasks.schema import EnvironmentTable, NetworkMode, TaskFile, VerifierTable
+from pytest_infranoise.tasks.separation import is_separate
 from pytest_infranoise.tasks.steps import read_healthcheck
 from pytest_infranoise.tasks.templates import resolve
-from pytest_infranoise.tasks.unsupported import is_separate, network_of
 from pytest_infranoise.units import parse_seconds
 
 
@@ -100,7 +101,8 @@ class _Reader:
                 environment, place = table.environment, below
                 break
         image, has_tests = self._image(levels)
-        return SeparateVerifier(self._sandbox(environment, place, image), has_tests)
+        network = verifier_network(environment, [table for table, _, _ in levels])
+        return SeparateVerifier(self._sandbox(environment, place, image, network), has_tests)
 
     def _image(self, levels: list[tuple[VerifierTable, Place, Path]]) -> tuple[ImageSource, bool]:
         """Return the image, and whether it brings the tests: any but the task's own does."""
@@ -126,7 +128,9 @@ class _Reader:
             )
         return self.task.image, False
 
-    def _sandbox(self, table: EnvironmentTable, place: Place, image: ImageSource) -> Task:
+    def _sandbox(
+        self, table: EnvironmentTable, place: Place, image: ImageSource, network: NetworkMode
+    ) -> Task:
         return Task(
             name=f"{self.task.name}-verifier",
             digest=self.task.digest,
@@ -137,7 +141,7 @@ class _Reader:
             ),
             environment=resolve(table.env, self.host_environment, table="environment", place=place),
             workdir=read_workdir(table, place),
-            network=network_of(table) == "public",
+            network=network == "public",
             storage_bytes=declared_storage(table, place),
             healthcheck=read_healthcheck(table.healthcheck, place, "environment", "healthcheck"),
         )

@@ -21,7 +21,7 @@ def load_yaml(path: Path, where: str) -> Any:
     except ImportError:
         raise UsageError(f"{where}: reading it needs PyYAML; {INSTALL}") from None
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
         if _number_of_values(document, {}) > MAX_VALUES:
             raise UsageError(
                 f"{where}: stands for more than {MAX_VALUES} values; use fewer aliases"

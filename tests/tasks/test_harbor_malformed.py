@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from task_maker import MEMORY, TaskMaker, error_of
 
 from pytest_infranoise.errors import UsageError
+from pytest_infranoise.tasks.harbor import read_task
 from pytest_infranoise.tasks.place import Place
 from pytest_infranoise.tasks.schema import TaskFile, validate
 
@@ -29,8 +30,10 @@ WRONG_VALUES = [
     ("[environment]\nmemory = nan", "[environment] memory", "not a size"),
     ("[environment]\nmemory = 2048", "[environment] memory", "too little"),
     ("[environment]\nmemory = '2048'", "[environment] memory", "too little"),
-    ("[environment]\nmemory_mb = '2048'", "[environment] memory_mb", "whole number of MB"),
-    ("[environment]\nmemory_mb = 2048.5", "[environment] memory_mb", "whole number of MB"),
+    ("[environment]\nmemory_mb = '2G'", "[environment] memory_mb", "is written memory = '2G'"),
+    ("[environment]\nmemory_mb = 511.5", "[environment] memory_mb", "write 512"),
+    ("[environment]\nmemory_mb = nan", "[environment] memory_mb", "whole number of MB"),
+    ("[environment]\nmemory_mb = '512.5'", "[environment] memory_mb", "whole number of MB"),
     ("[environment]\nmemory_mb = 0", "[environment] memory_mb", "whole number of MB"),
     ("[environment]\nmemory_mb = true", "[environment] memory_mb", "whole number of MB"),
     ("[environment]\nmemory='2G'\nmemory_mb=2000", "[environment] memory_mb", "disagrees"),
@@ -87,7 +90,7 @@ WRONG_VALUES = [
     ("task = 'name'", "task", "must be a table"),
     ("steps = 'one'", "steps", "must be a list"),
     (f"{MEMORY}storage = '10Q'", "[environment] storage", "not a size"),
-    (f"{MEMORY}storage_mb = '10'", "[environment] storage_mb", "whole number of MB"),
+    (f"{MEMORY}storage_mb = 'ten'", "[environment] storage_mb", "whole number of MB"),
     (f"{MEMORY}storage = '10G'\nstorage_mb = 10000", "[environment] storage_mb", "disagrees"),
     (f"{MEMORY}healthcheck = 'true'", "[environment] healthcheck", "must be a table"),
     (f"{MEMORY}healthcheck = {{}}", "[environment] healthcheck.command", "missing"),
@@ -213,7 +216,7 @@ def test_a_missing_file(make_task: TaskMaker, missing: str, text: str) -> None:
             "task.toml: [verifier] environment.network_mode",
         ),
         (
-            f"{MEMORY}[verifier]\nnetwork_mode = 'no-network'\nenvironment_mode = 'separate'",
+            f"{MEMORY}[agent]\nnetwork_mode = 'no-network'\n[verifier]\nnetwork_mode = 'public'",
             "task.toml: [verifier] network_mode",
         ),
         (
@@ -295,3 +298,19 @@ def test_a_misspelt_key_is_named_where_the_right_one_is_missing(
     if missing is not None:
         (directory / missing).unlink()
     assert error_of(directory).endswith(f"; {words}")
+
+
+@pytest.mark.parametrize("name", ["tests/test.sh", "solution/solve.sh"])
+@pytest.mark.parametrize("head", ["#!/bin/bash\r\n", "echo one\r\n"])
+def test_line_ends_of_windows_are_named(make_task: TaskMaker, name: str, head: str) -> None:
+    directory = make_task()
+    (directory / name).write_bytes(f"{head}exit 0\r\n".encode())
+    message = error_of(directory)
+    assert message.startswith(f"spike/{name}: its lines end in CRLF")
+    assert message.endswith(f"sed -i 's/\\r$//' spike/{name}")
+
+
+def test_a_solution_that_is_not_used_may_have_any_line_ends(make_task: TaskMaker) -> None:
+    directory = make_task()
+    (directory / "solution" / "solve.sh").write_bytes(b"#!/bin/sh\r\n")
+    read_task(directory, host_environment={}, uses_solution=False)

@@ -50,7 +50,7 @@ def builder_for(
         UsageError: it needs BuildKit, and the docker command line here has none.
     """
     dockerfile = context / DOCKERFILE
-    text = dockerfile.read_text(encoding="utf-8", errors="replace")
+    text = dockerfile.read_text(encoding="utf-8-sig", errors="replace")
     feature = buildkit_feature(text)
     if feature is None and not has_syntax_line(text):
         return (lambda build: build_classic(client, build)), ()

@@ -21,7 +21,7 @@ def context_files(context: Path) -> list[str]:
     """
     ignore = context / ".dockerignore"
     try:
-        lines = ignore.read_text(encoding="utf-8").splitlines() if ignore.is_file() else []
+        lines = ignore.read_text(encoding="utf-8-sig").splitlines() if ignore.is_file() else []
     except (OSError, ValueError) as error:
         raise UsageError(f"{ignore}: cannot be read: {error}") from None
     patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]

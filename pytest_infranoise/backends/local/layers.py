@@ -101,7 +101,7 @@ class Ignored:
     def read(cls, context: Path) -> "Ignored":
         """Read the context's .dockerignore, if there is one."""
         try:
-            lines = (context / ".dockerignore").read_text(encoding="utf-8").splitlines()
+            lines = (context / ".dockerignore").read_text(encoding="utf-8-sig").splitlines()
         except OSError:
             return cls([])
         patterns = []
