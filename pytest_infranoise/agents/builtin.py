@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_infranoise.agents.base import IN_SANDBOX, AgentStep
 from pytest_infranoise.agents.files import put_folder
+from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Ending
@@ -42,7 +43,7 @@ class OracleAgent:
         put_folder(sandbox, "/solution", folders, task.solution_files)
 
     def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
-        """Run the solution by its own interpreter line; a lost x bit is no reason to fail."""
+        """Run the solution; a lost x bit is no reason to fail."""
         return sandbox.exec(
             script_command("/solution/solve.sh"),
             timeout_seconds=step.timeout_seconds,
@@ -113,16 +114,6 @@ class CommandAgent:
             workdir=step.task.workdir,
             user=step.user,
         )
-
-
-def script_command(path: str, *, output_path: str | None = None) -> list[str]:
-    """Return the command that runs a script by its own interpreter line.
-
-    Through `sh`, so that a script without an interpreter line runs too; by `exec`, so that what is
-    killed is the script and not a shell around it. With `output_path` stdout and stderr go there.
-    """
-    redirect = f" >{output_path} 2>&1" if output_path else ""
-    return ["sh", "-c", f"[ -x {path} ] || chmod +x {path}; exec {path}{redirect}"]
 
 
 def parse_agent_files(values: Sequence[str]) -> tuple[tuple[Path, str], ...]:

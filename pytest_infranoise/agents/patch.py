@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_infranoise.agents.base import AgentStep
-from pytest_infranoise.agents.builtin import script_command
 from pytest_infranoise.agents.files import put_folder
+from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.task import Task

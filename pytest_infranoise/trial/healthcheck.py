@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from pytest_infranoise.agents.shell import bash_command
 from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending
@@ -28,7 +29,7 @@ def wait_until_healthy(
     while True:
         in_grace = clock() < grace_ends
         result = sandbox.exec(
-            ["sh", "-c", check.command],
+            bash_command("-c", check.command),
             timeout_seconds=check.timeout_seconds,
             workdir=workdir,
             user=user,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pytest_infranoise.admission import request_for, take_cpus
 from pytest_infranoise.agents.base import INSTRUCTION_PATH
+from pytest_infranoise.agents.shell import missing_bash
 from pytest_infranoise.backends.base import HasServices, Sandbox, SandboxRequest, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.enforcement import thread_environment, whole_cores
@@ -239,6 +240,8 @@ class LiveTrial:
         self._observed.seen = Seen.parse(sandbox.exec(["sh", "-c", SETUP_SCRIPT]))
         if self.task.instruction is not None:
             put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
+        if (note := missing_bash(sandbox, self.task)) is not None:
+            self.note(note)
         await_health(self.sandbox, self.task, self.image.user)
 
     def request(

@@ -147,6 +147,7 @@ def _verify(
             trial.sandbox.kill_all()
             trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
         _take_usage(trial)
+        separate.collect_all(trial, task)
         given = _verification(task, environment, step, trial.image.user)
         ends = step is None or step is trial.task.steps[-1]
         return _examine(trial, trial.sandbox, given, phase, ends=ends)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from pytest_infranoise.agents.shell import SH, bash_command
 from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Counters, Phase, Verdict
@@ -52,11 +53,11 @@ def take_over(trial: LiveTrial, task: Task, folder: Path, *, ends: bool) -> None
     artifacts = _with_published(task.artifacts)
     own = [item for item in artifacts if item.service == MAIN_SERVICE]
     others = [item for item in artifacts if item.service != MAIN_SERVICE]
-    _collect(trial, (item for item in task.collect if item.service == MAIN_SERVICE))
+    collect(trial, (item for item in task.collect if item.service == MAIN_SERVICE))
     _copy(trial, own, folder)
     if ends:
         trial.sandbox.kill_all()
-    _collect(trial, (item for item in task.collect if item.service != MAIN_SERVICE))
+    collect(trial, (item for item in task.collect if item.service != MAIN_SERVICE))
     _copy(trial, others, folder)
 
 
@@ -65,13 +66,19 @@ def _with_published(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     return artifacts if PUBLISHED in names else (Artifact(PUBLISHED), *artifacts)
 
 
-def _collect(trial: LiveTrial, commands: Iterable[CollectCommand]) -> None:
-    """Run commands; one that fails is the task's affair, as in the format's own harness."""
+def collect_all(trial: LiveTrial, task: Task) -> None:
+    """Run the commands that tests in the agent's own sandbox rely on, helper services' last."""
+    collect(trial, sorted(task.collect, key=lambda item: item.service != MAIN_SERVICE))
+
+
+def collect(trial: LiveTrial, commands: Iterable[CollectCommand]) -> None:
+    """Run `[[verifier.collect]]`; a command that fails is the task's affair, as in the format."""
     for item in commands:
+        is_main = item.service == MAIN_SERVICE
         result = trial.service(item.service).exec(
-            ["sh", "-c", item.command],
+            bash_command("-c", item.command) if is_main else [SH, "-c", item.command],
             timeout_seconds=item.timeout_seconds,
-            user=item.user or (trial.image.user if item.service == MAIN_SERVICE else None),
+            user=item.user or (trial.image.user if is_main else None),
         )
         if result.exit_code != 0:
             how = "deadline" if result.exit_code is None else f"exit code {result.exit_code}"

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pytest_infranoise.agents.shell import bash_command
 from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending, Verdict
@@ -62,9 +63,8 @@ def put_files(sandbox: Sandbox, task: Task, step: TaskStep, user: str | None) ->
         raise _failed(step, "its files could not be copied", copied.output)
     if not (step.files / "setup.sh").is_file():
         return
-    shell = 'if command -v bash >/dev/null; then exec bash "$1"; else exec sh "$1"; fi'
     setup = sandbox.exec(
-        ["sh", "-c", shell, "sh", f"{workdir.rstrip('/')}/setup.sh"],
+        bash_command(f"{workdir.rstrip('/')}/setup.sh"),
         timeout_seconds=task.build_timeout_seconds,
         workdir=workdir,
         user=user,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_infranoise.agents.builtin import script_command
 from pytest_infranoise.agents.files import put_folder
+from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Verdict

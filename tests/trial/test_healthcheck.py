@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_infranoise.agents.shell import bash_command
 from pytest_infranoise.backends.base import StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Ending
@@ -49,7 +50,7 @@ def test_a_healthy_sandbox_is_asked_once() -> None:
     script.wait(Healthcheck("curl -f here", timeout_seconds=7), workdir="/app", user="web")
     (asked,) = script.asked
     assert asked == {
-        "command": ["sh", "-c", "curl -f here"],
+        "command": bash_command("-c", "curl -f here"),
         "timeout_seconds": 7,
         "workdir": "/app",
         "user": "web",
