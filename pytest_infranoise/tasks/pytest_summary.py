@@ -23,17 +23,23 @@ class PytestSummaryGrader:
         """Judge the output; tests that printed no summary are an error, not a zero."""
         results = summary_results(output)
         if not results:
-            if proof is not None:
-                return Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)
-            lines = [line.strip() for line in output.splitlines() if line.strip()]
-            last = lines[-1][:200] if lines else "nothing"
-            detail = f"no short test summary of pytest; the last line of output: {last}"
-            return Verdict(problem=Cause.REWARD_MISSING, detail=detail)
+            return without_answer(output, proof, "no short test summary of pytest")
         bad = [name for name, is_good in results.items() if not is_good]
         if not bad:
             return Verdict(passed=True, score=1.0, rewards={"reward": 1.0})
         detail = f"{len(bad)} of {len(results)} tests did not pass, first {bad[0][:200]}"
         return Verdict(score=0.0, rewards={"reward": 0.0}, detail=detail)
+
+
+def without_answer(output: str, proof: str | None, missing: str) -> Verdict:
+    """Return the verdict on tests whose output holds no result."""
+    if proof is not None:
+        return Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    last = lines[-1][:200] if lines else "nothing"
+    return Verdict(
+        problem=Cause.REWARD_MISSING, detail=f"{missing}; the last line of output: {last}"
+    )
 
 
 def summary_results(output: str) -> dict[str, bool]:

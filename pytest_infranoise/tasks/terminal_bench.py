@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.errors import UsageError
-from pytest_infranoise.model.task import Task
+from pytest_infranoise.model.task import Grader, Task
 from pytest_infranoise.tasks.client_service import read_client
 from pytest_infranoise.tasks.compose import with_compose
 from pytest_infranoise.tasks.digest import directory_digest
 from pytest_infranoise.tasks.files import TERMINAL_BENCH_FILE
 from pytest_infranoise.tasks.harbor import TaskReading
+from pytest_infranoise.tasks.marked_block import BY_PARSER
 from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.pytest_summary import PytestSummaryGrader
 from pytest_infranoise.tasks.resources import ResourceDefaults
@@ -42,6 +43,16 @@ _KEYSTROKE = re.compile(
 _RUN_TESTS = "infranoise-run-tests.sh"
 """A name that no file of a task has."""
 _BASH = "#!/bin/sh\nexec bash {path}\n"
+_SHELL_STATE = "/logs/agent/.infranoise-shell"
+"""Where a shell that was typed into leaves its folder and its variables for the tests."""
+_TYPED = """#!/bin/bash
+trap '{{ export -p; printf "cd -- %q\\n" "$PWD"; }} >{state}' EXIT
+. {path}
+"""
+_IN_THE_SHELL = """#!/bin/bash
+if [ -r {state} ]; then . {state}; fi 2>/dev/null
+exec bash {path}
+"""
 
 
 def read_terminal_bench(
@@ -65,7 +76,7 @@ def read_terminal_bench(
     path = directory / TERMINAL_BENCH_FILE
     where = display_path(path)
     document = mapping_of(load_yaml(path, where), where)
-    _refuse(document, where)
+    grader, same_shell = _grader(document, where), _is_same_shell(document, where)
     spec, notes = undeclared_spec(defaults, where=where, form="Terminal-Bench 1")
     scripts = ["run-tests.sh"] + ["solution.sh"] * uses_solution
     check_line_ends(directory / name for name in scripts)
@@ -88,15 +99,18 @@ def read_terminal_bench(
         environment=client.environment,
         workdir=client.workdir,
         agent_user=client.user,
-        verifier_user=client.user,
+        # The harness's shell for tests is root's, whoever the container's user is.
+        verifier_user=client.user if same_shell else "root",
         notes=notes,
-        solution_files=_solution(directory, uses_solution),
+        solution_files=_solution(directory, uses_solution, same_shell=same_shell),
         test_files={
-            _RUN_TESTS: _BASH.format(path="/tests/run-tests.sh"),
+            _RUN_TESTS: (_IN_THE_SHELL if same_shell else _BASH).format(
+                path="/tests/run-tests.sh", state=_SHELL_STATE
+            ),
             "run-tests.sh": _text(directory / "run-tests.sh"),
         },
         test_script=_RUN_TESTS,
-        grader=PytestSummaryGrader(),
+        grader=grader,
     )
     if client.compose is not None:
         task = with_compose(task, client.compose)
@@ -104,18 +118,28 @@ def read_terminal_bench(
     return TaskReading(task, (*unknown, *client.warnings))
 
 
-def _refuse(document: Mapping[str, Any], where: str) -> None:
+def _grader(document: Mapping[str, Any], where: str) -> Grader:
+    """Return what judges the tests' output."""
     parser = document.get("parser_name", "pytest")
-    if parser != "pytest":
+    if parser == "pytest":
+        return PytestSummaryGrader()
+    if parser in list(BY_PARSER):  # of any type
+        return BY_PARSER[parser]
+    known = ", ".join(("pytest", *BY_PARSER))
+    raise UsageError(
+        f"{where}: parser_name: {shown(parser)} is not supported, only {known} are; leave this "
+        "task out"
+    )
+
+
+def _is_same_shell(document: Mapping[str, Any], where: str) -> bool:
+    """Whether the tests run in the shell in which the agent was started."""
+    value = document.get("run_tests_in_same_shell")
+    if value not in (None, True, False):
         raise UsageError(
-            f"{where}: parser_name: {shown(parser)} is not supported, only pytest is; leave this "
-            "task out"
+            f"{where}: run_tests_in_same_shell: must be true or false, not {shown(value)}"
         )
-    if document.get("run_tests_in_same_shell") not in (None, False):
-        raise UsageError(
-            f"{where}: run_tests_in_same_shell: tests in the agent's own shell are not supported; "
-            "leave this task out"
-        )
+    return bool(value)
 
 
 def _seconds(document: Mapping[str, Any], key: str, default: float, where: str) -> float:
@@ -134,15 +158,22 @@ def _text(path: Path) -> str:
         raise UsageError(f"{display_path(path)}: cannot be read: {error}") from None
 
 
-def _solution(directory: Path, uses_solution: bool) -> dict[str, str]:
-    """Return the files of the reference solution, `solution.sh` before `solution.yaml`."""
+def _solution(directory: Path, uses_solution: bool, *, same_shell: bool) -> dict[str, str]:
+    """Return the files of the reference solution, `solution.sh` before `solution.yaml`.
+
+    The commands of `solution.yaml` are typed, so with `same_shell` the tests see what they left of
+    their shell; `solution.sh` runs in a shell of its own.
+    """
+    runs = _BASH
     if (directory / "solution.sh").is_file():
         script = _text(directory / "solution.sh")
     elif uses_solution and (directory / "solution.yaml").is_file():
         script = "\n".join(_commands(directory / "solution.yaml")) + "\n"
+        runs = _TYPED if same_shell else _BASH
     else:
         return {}
-    return {"solve.sh": _BASH.format(path="/solution/solution.sh"), "solution.sh": script}
+    solve = runs.format(path="/solution/solution.sh", state=_SHELL_STATE)
+    return {"solve.sh": solve, "solution.sh": script}
 
 
 def _commands(path: Path) -> Iterator[str]:

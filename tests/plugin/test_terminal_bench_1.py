@@ -101,3 +101,23 @@ def test_the_default_for_memory_must_be_named(bench: Bench) -> None:
     result.stderr.fnmatch_lines(
         ["ERROR: bench/greeting/task.yaml: *ini option infra_default_memory"]
     )
+
+
+def test_tests_in_the_shell_that_was_typed_into(bench: Bench) -> None:
+    run_tests = """
+echo SWEBench results starts here
+[[ $PWD == /srv && $WORD == 'two words' && -z $LOCAL ]] && echo PASSED || echo FAILED "$PWD"
+echo SWEBench results ends here"""
+    commands = "- command: cd /srv\n- command: export WORD='two words'; LOCAL=1\n"
+    for name, same_shell in (("same", "true"), ("own", "false")):
+        directory = task(bench, name, run_tests=run_tests)
+        (directory / "task.yaml").write_text(
+            "instruction: Go there.\nparser_name: swebench\n"
+            f"run_tests_in_same_shell: {same_shell}\n"
+        )
+        (directory / "solution.yaml").write_text(commands)
+    bench.run("--infra-samples=1", "-n2", "--infra-default-memory=64M")
+    assert {item["task"]: (item["outcome"], item["detail"]) for item in bench.records()} == {
+        "same": ("passed", None),
+        "own": ("failed", "the tests say 'FAILED /app'"),
+    }

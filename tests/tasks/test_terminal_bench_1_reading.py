@@ -12,6 +12,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.tasks.discovery import discover
+from pytest_infranoise.tasks.marked_block import BY_PARSER
 from pytest_infranoise.tasks.pytest_summary import PytestSummaryGrader, summary_results
 from pytest_infranoise.units import MIB
 
@@ -149,7 +150,7 @@ x-note: any
     assert (task.workdir, task.agent_user, task.verifier_user) == (
         "/work",
         "1000:1000",
-        "1000:1000",
+        "root",
     )
     assert warnings == ["old: docker-compose.yaml: services.client.ports: has no effect"]
 
@@ -211,11 +212,15 @@ def test_an_unknown_key_is_a_warning(read: Read, warnings: list[str]) -> None:
         ({"task.yaml": "instruction: 3"}, "old/task.yaml: instruction: must be text, not 3"),
         (
             {"task.yaml": TASK + "parser_name: swelancer"},
-            "old/task.yaml: parser_name: 'swelancer' is not supported, only pytest is",
+            "old/task.yaml: parser_name: 'swelancer' is not supported, only pytest, swebench, ",
         ),
         (
-            {"task.yaml": TASK + "run_tests_in_same_shell: true"},
-            "old/task.yaml: run_tests_in_same_shell: tests in the agent's own shell",
+            {"task.yaml": TASK + "parser_name: [pytest]"},
+            "old/task.yaml: parser_name: ['pytest'] is not supported, only pytest, swebench, ",
+        ),
+        (
+            {"task.yaml": TASK + "run_tests_in_same_shell: maybe"},
+            "old/task.yaml: run_tests_in_same_shell: must be true or false, not 'maybe'",
         ),
         (
             {"task.yaml": TASK + "max_agent_timeout_sec: soon"},
@@ -354,3 +359,48 @@ def test_no_summary_is_no_zero(output: str) -> None:
 def test_a_parameter_may_hold_a_dash() -> None:
     found = summary_results(f"{SUMMARY}PASSED a.py::x[a - b]\nFAILED a.py::y[c-d] - boom\n")
     assert found == {"a.py::x[a - b]": True, "a.py::y[c-d]": False}
+
+
+MARKED = "SWEBench results starts here\n{block}\nSWEBench results ends here\n"
+
+
+@pytest.mark.parametrize(
+    ("parser", "output", "score"),
+    [
+        ("swebench", MARKED.format(block="PASSED"), 1.0),
+        ("swebench", "noise\n" + MARKED.format(block=" PASSED \n") + "noise\n", 1.0),
+        ("swebench", MARKED.format(block="FAILED"), 0.0),
+        ("swebench", MARKED.format(block=""), 0.0),
+        ("swebench", MARKED.format(block="PASSED") * 2, 0.0),
+        ("swebench", "SWEBench results starts here\nPASSED\n", None),
+        ("swebench", "", None),
+        ("sweperf", "SWE-Perf results starts here\nPASSED\nSWE-Perf results ends here", 1.0),
+        ("mlebench", "MLEBench results starts here\nPASSED\nMLEBench results ends here", 0.0),
+        (
+            "mlebench",
+            "MLEBench results starts here\nALL TESTS PASSED\nMLEBench results ends here",
+            1.0,
+        ),
+    ],
+)
+def test_parsers_of_a_word_between_marks(
+    read: Read, parser: str, output: str, score: float | None
+) -> None:
+    grader = read({"task.yaml": TASK + f"parser_name: {parser}"}).grader
+    assert grader == BY_PARSER[parser]
+    verdict = grader.grade(output, None)
+    assert (verdict.passed, verdict.score) == (score == 1.0, score)
+    assert verdict.problem is (Cause.REWARD_MISSING if score is None else None)
+    if score is None:
+        proven = grader.grade(output, "curl: (6) Could not resolve host: x")
+        assert proven.problem is Cause.VERIFIER_BOOTSTRAP
+
+
+def test_who_runs_the_tests(read: Read) -> None:
+    users = [
+        read(compose(user="bob") | {"task.yaml": TASK + line}).verifier_user for line in SHELLS
+    ]
+    assert users == ["root", "root", "bob"]
+
+
+SHELLS = ("", "run_tests_in_same_shell: false", "run_tests_in_same_shell: true")
