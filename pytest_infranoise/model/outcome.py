@@ -184,13 +184,15 @@ class Verdict:
     """What the verification said: `passed`, or the `problem` that left it without an answer.
 
     `detail` is one line on what is behind a problem or a failure. `rewards` are the named numbers
-    that the score was made of.
+    that the score was made of. `network_failed` says that `detail` proves that the network failed
+    the verification's own bootstrap.
     """
 
     passed: bool = False
     score: float | None = None
     problem: Cause | None = None
     detail: str | None = None
+    network_failed: bool = False
     rewards: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
@@ -313,11 +315,17 @@ def _helper_lost(evidence: Evidence) -> Classification | None:
 
 
 def _verifier_killed(evidence: Evidence) -> Classification | None:
+    """A kill while the tests ran; a harmless one yields to proof that the network failed."""
     killed = [item for item in evidence.of(Phase.VERIFY) if item.oom_kills]
+    verdict = evidence.verdict
+    if verdict is not None and verdict.network_failed:
+        killed = [item for item in killed if item.was_killed_by_kernel]
+    has_proof = verdict is not None and verdict.problem is Cause.VERIFIER_BOOTSTRAP
+    beside = f"; it printed: {verdict.detail}" if verdict is not None and has_proof else ""
     if any(not item.in_verifier for item in killed):
-        return Classification(Outcome.OOM, Cause.VERIFIER, "killed during verification")
+        return Classification(Outcome.OOM, Cause.VERIFIER, f"killed during verification{beside}")
     if killed:
-        detail = "killed in the verifier's own sandbox, at its own limit"
+        detail = f"killed in the verifier's own sandbox, at its own limit{beside}"
         return Classification.infra(Cause.VERIFIER_MEMORY, detail)
     return None
 
@@ -333,12 +341,22 @@ def _model_unavailable(evidence: Evidence) -> Classification | None:
 
 
 def _verifier_failed(evidence: Evidence) -> Classification | None:
-    if any(item.ending is Ending.DEADLINE for item in evidence.of(Phase.VERIFY)):
-        return Classification.infra(Cause.VERIFIER_TIMEOUT, "the verifier ran into its deadline")
     verdict = evidence.verdict
-    if verdict is not None and verdict.problem is not None:
-        return Classification.infra(verdict.problem, verdict.detail)
-    return None
+    if any(item.ending is Ending.DEADLINE for item in evidence.of(Phase.VERIFY)):
+        words = "the verifier ran into its deadline"
+        if verdict is not None and verdict.network_failed:
+            words += f"; it printed: {verdict.detail}"
+        return Classification.infra(Cause.VERIFIER_TIMEOUT, words)
+    if verdict is None or verdict.problem is None:
+        return None
+    return Classification.infra(verdict.problem, _with_kills(verdict.detail, evidence))
+
+
+def _with_kills(detail: str | None, evidence: Evidence) -> str | None:
+    """Add to what is behind a problem the kills that ended no phase."""
+    kills = [f"{item.oom_kills} in {item.phase}" for item in evidence.phases if item.oom_kills]
+    beside = f"kill(s) that ended no phase: {', '.join(kills)}" if kills else None
+    return "; ".join(words for words in (detail, beside) if words) or None
 
 
 def _kill_survived(evidence: Evidence) -> Classification | None:

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_infranoise.agents.files import put_folder
@@ -12,7 +12,8 @@ from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Verdict
 from pytest_infranoise.model.task import Grader
-from pytest_infranoise.trial.bootstrap import asks_for_ctrf, proof_of_failed_bootstrap
+from pytest_infranoise.trial.bootstrap import Proof, asks_for_ctrf, proof_of_failed_bootstrap
+from pytest_infranoise.trial.network import fetches
 
 REWARD_JSON = "/logs/verifier/reward.json"
 REWARD_TEXT = "/logs/verifier/reward.txt"
@@ -49,14 +50,31 @@ class Verification:
     @property
     def asks_for_ctrf(self) -> bool:
         """Whether the script tells its runner to write a `ctrf.json`."""
-        if self.script in self.files:
-            return asks_for_ctrf(self.files[self.script])
-        paths = [folder / self.script for folder in self.tests]
+        text = self._text(self.script)
+        return text is not None and asks_for_ctrf(text)
+
+    @property
+    def fetches(self) -> bool:
+        """Whether one of the shell scripts can use the network; so too where none can be read."""
+        texts = [text for name in self._scripts() if (text := self._text(name)) is not None]
+        return not texts or any(map(fetches, texts))
+
+    def _scripts(self) -> Iterator[str]:
+        yield self.script
+        yield from (name for name in self.files if name.endswith(".sh"))
+        for folder in self.tests:
+            yield from (str(path.relative_to(folder)) for path in folder.rglob("*.sh"))
+
+    def _text(self, name: str) -> str | None:
+        """Return the text of a test file as it will lie in /tests, None where there is none."""
+        if name in self.files:
+            return self.files[name]
+        paths = [folder / name for folder in self.tests]
         found = [path for path in paths if path.is_file()]
         try:
-            return bool(found) and asks_for_ctrf(found[-1].read_text("utf-8", "replace"))
+            return found[-1].read_text("utf-8", "replace") if found else None
         except OSError:
-            return False
+            return None
 
 
 def put_tests(sandbox: Sandbox, verification: Verification) -> None:
@@ -91,7 +109,9 @@ def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -
     if verification.grader is not None:
         graded = sandbox.read(OUTPUT, max_bytes=MAX_GRADED_OUTPUT_BYTES) or b""
         text = graded.decode("utf-8", "replace")
-        return verification.grader.grade(text, proof_of_failed_bootstrap(text))
+        proof = proof_of_failed_bootstrap(text, fetches=verification.fetches)
+        verdict = verification.grader.grade(text, None if proof is None else proof.line)
+        return _with_network(verdict, proof)
     verdict = read_verdict(sandbox, pass_threshold)
     is_zero = verdict.score is not None and verdict.score <= 0 and not verdict.passed
     if not is_zero and verdict.problem is not Cause.REWARD_MISSING:
@@ -102,8 +122,19 @@ def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -
         # A missing reward is an error already: here only a line can say more about it.
         asks_for_ctrf=is_zero and verification.asks_for_ctrf,
         has_ctrf=bool(sandbox.read(CTRF, max_bytes=1)),  # an empty one was only made room for
+        fetches=verification.fetches,
     )
-    return verdict if proof is None else Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof)
+    if proof is None:
+        return verdict
+    return _with_network(Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=proof.line), proof)
+
+
+def _with_network(verdict: Verdict, proof: Proof | None) -> Verdict:
+    """Note on a verdict about the bootstrap whether it was the network that failed."""
+    is_network = proof is not None and proof.is_network
+    return replace(
+        verdict, network_failed=is_network and verdict.problem is Cause.VERIFIER_BOOTSTRAP
+    )
 
 
 def read_verdict(sandbox: Sandbox, pass_threshold: float) -> Verdict:

@@ -22,6 +22,10 @@ from pytest_infranoise.model.outcome import (
 PASSED = Verdict(passed=True, score=1.0)
 FAILED = Verdict(score=0.0)
 NO_REWARD = Verdict(problem=Cause.REWARD_MISSING, detail="none")
+NO_NETWORK = Verdict(
+    problem=Cause.VERIFIER_BOOTSTRAP, detail="could not resolve", network_failed=True
+)
+NO_TOOL = Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail="curl: not found")
 
 
 def phase(name: Phase, ending: Ending = Ending.EXIT, **facts: Any) -> PhaseEvidence:
@@ -409,14 +413,122 @@ def test_precedence(
     assert (found.outcome, found.cause) == (outcome, cause)
 
 
+HARMLESS = verify(**KILLED)
+FATAL = verify(exit_code=137, **KILLED)
+LATE = verify(Ending.DEADLINE, exit_code=None)
+LOST = verify(Ending.LOST, error_cause=Cause.SANDBOX_LOST)
+TIMEOUT = Outcome.TIMEOUT
+BOOTSTRAP = Cause.VERIFIER_BOOTSTRAP
+
+PAIRS: list[tuple[str, list[PhaseEvidence], Verdict | None, Outcome, Cause | None]] = [
+    ("network, kill in the tests", [AGENT, HARMLESS], NO_NETWORK, INFRA, BOOTSTRAP),
+    ("network, kill ended the tests", [AGENT, FATAL], NO_NETWORK, OOM, Cause.VERIFIER),
+    (
+        "network, kill survived by the agent",
+        [agent(**KILLED), VERIFY],
+        NO_NETWORK,
+        INFRA,
+        BOOTSTRAP,
+    ),
+    (
+        "network, kill ended the agent phase",
+        [agent(exit_code=137, **KILLED), VERIFY],
+        NO_NETWORK,
+        OOM,
+        Cause.ENDED_PHASE,
+    ),
+    ("network, agent's deadline", [agent(Ending.DEADLINE), VERIFY], NO_NETWORK, TIMEOUT, None),
+    ("network, tests' deadline", [AGENT, LATE], NO_NETWORK, INFRA, Cause.VERIFIER_TIMEOUT),
+    ("network, provider", [AGENT, LOST], NO_NETWORK, INFRA, Cause.SANDBOX_LOST),
+    (
+        "network, model's provider",
+        [agent(exit_code=1, **REFUSED), HARMLESS],
+        NO_NETWORK,
+        INFRA,
+        Cause.MODEL_API,
+    ),
+    (
+        "network, kill in the verifier's own sandbox",
+        [AGENT, verify(in_verifier=True, **KILLED)],
+        NO_NETWORK,
+        INFRA,
+        BOOTSTRAP,
+    ),
+    ("missing tool, kill in the tests", [AGENT, HARMLESS], NO_TOOL, OOM, Cause.VERIFIER),
+    (
+        "missing tool, kill survived by the agent",
+        [agent(**KILLED), VERIFY],
+        NO_TOOL,
+        INFRA,
+        BOOTSTRAP,
+    ),
+    ("missing tool, agent's deadline", [agent(Ending.DEADLINE), VERIFY], NO_TOOL, TIMEOUT, None),
+    ("missing tool, tests' deadline", [AGENT, LATE], NO_TOOL, INFRA, Cause.VERIFIER_TIMEOUT),
+    (
+        "kill survived, then the agent's deadline",
+        [agent(Ending.DEADLINE, exit_code=None, **KILLED), VERIFY],
+        FAILED,
+        TIMEOUT,
+        None,
+    ),
+    (
+        "kill survived, then the tests' deadline",
+        [agent(**KILLED), LATE],
+        NO_REWARD,
+        INFRA,
+        Cause.VERIFIER_TIMEOUT,
+    ),
+    (
+        "kill in the tests, then their deadline",
+        [AGENT, verify(Ending.DEADLINE, exit_code=None, **KILLED)],
+        NO_REWARD,
+        OOM,
+        Cause.VERIFIER,
+    ),
+    ("agent's deadline, kill in the tests", [agent(Ending.DEADLINE), FATAL], FAILED, TIMEOUT, None),
+    ("kill survived, then lost", [agent(**KILLED), LOST], None, INFRA, Cause.SANDBOX_LOST),
+    (
+        "agent's deadline, then lost",
+        [agent(Ending.DEADLINE), LOST],
+        None,
+        INFRA,
+        Cause.SANDBOX_LOST,
+    ),
+    ("agent's deadline, tests' deadline", [agent(Ending.DEADLINE), LATE], NO_REWARD, TIMEOUT, None),
+]
+"""Two causes in one trial, and who wins: the table of docs/measurement.md."""
+
+
+@pytest.mark.parametrize(
+    ("phases", "verdict", "outcome", "cause"),
+    [pair[1:] for pair in PAIRS],
+    ids=[pair[0] for pair in PAIRS],
+)
+def test_who_wins_of_two_causes(
+    phases: list[PhaseEvidence], verdict: Verdict | None, outcome: Outcome, cause: Cause | None
+) -> None:
+    found = classify(Evidence(phases, verdict))
+    assert (found.outcome, found.cause) == (outcome, cause)
+
+
+def test_both_causes_stand_in_the_detail() -> None:
+    harmless = classify(Evidence([agent(**KILLED), HARMLESS], NO_NETWORK))
+    words = "could not resolve; kill(s) that ended no phase: 1 in agent, 1 in verify"
+    assert harmless.detail == words
+    missing = classify(Evidence([AGENT, HARMLESS], NO_TOOL))
+    assert missing.detail == "killed during verification; it printed: curl: not found"
+    late = classify(Evidence([AGENT, LATE], NO_NETWORK))
+    assert late.detail == "the verifier ran into its deadline; it printed: could not resolve"
+
+
 def test_every_cause_of_the_model_is_reachable_or_set_by_the_harness() -> None:
-    reached = {case[5] for case in CASES} - {None}
+    reached = {case[5] for case in CASES} | {pair[4] for pair in PAIRS}
+    reached -= {None}
     set_elsewhere = {
         Cause.IMAGE,
         Cause.ENGINE_AWAY,
         Cause.WORKER_LOST,
         Cause.REWARD_INVALID,
-        Cause.VERIFIER_BOOTSTRAP,
     }
     assert reached | set_elsewhere == set(Cause)
 
