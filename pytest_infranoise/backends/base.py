@@ -34,7 +34,9 @@ class EngineInfo:
     `isolation` says in a few words what the sandbox is. `cpus` are the CPUs that a sandbox can be
     bound to, none where it cannot. `has_ceiling` says whether all sandboxes of a study can share a
     memory ceiling, `kills_groups` whether the kernel itself kills a whole sandbox under the
-    container policy (`memory.oom.group`). `details` goes to the manifest as it is.
+    container policy (`memory.oom.group`). `has_images` says whether tasks run in images of their
+    own, `is_isolating` whether a recommendation may rest on what is enforced here (not on a host's
+    own file system). `details` goes to the manifest as it is.
     """
 
     backend: str
@@ -47,8 +49,22 @@ class EngineInfo:
     cpus: tuple[int, ...] = ()
     has_ceiling: bool = False
     kills_groups: bool = False
+    has_images: bool = True
+    is_isolating: bool = True
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cannot_install(info: EngineInfo) -> str:
+    """Say in one line that a backend without images keeps no installation.
+
+    It would have to run in every trial, within that trial's limits, and so be measured.
+    """
+    return (
+        f"--infra-agent-install: the {info.backend} backend has no images to install into; "
+        "install the agent on this host, whose file system every trial sees, or use "
+        "--infra-backend=docker"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_infranoise.admission import default_budget
 from pytest_infranoise.backends.base import EngineInfo
 from pytest_infranoise.backends.cgroup_paths import find_cgroup
-from pytest_infranoise.backends.registry import AUTO, BACKENDS, open_backend
+from pytest_infranoise.backends.registry import AUTO, backend_names, open_backend
 from pytest_infranoise.cli.exits import Exit
 from pytest_infranoise.cli.output import print_lines
 from pytest_infranoise.errors import InfranoiseError
@@ -38,7 +38,7 @@ def run(arguments: Namespace) -> int:
     print_lines(_versions())
     print_lines(_host())
     works = False
-    for name in BACKENDS:
+    for name in backend_names():
         info, problem = _try(name)
         works = works or info is not None
         print_lines(_unusable(name, problem) if info is None else _usable(info))
@@ -102,7 +102,7 @@ def _details(info: EngineInfo) -> Iterator[Line]:
         "docker": _docker_details,
         "local": _local_details,
     }
-    for text in more[info.backend](info):
+    for text in more[info.backend](info) if info.backend in more else ():
         yield Line(f"  {text}")
 
 

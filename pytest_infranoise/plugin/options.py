@@ -83,8 +83,9 @@ OPTIONS = (
     OptionSpec("seed", "seed of the order and of the agents' seeds", metavar="N"),
     OptionSpec(
         "backend",
-        "where trials run (default: auto, which is docker if it answers, else local)",
-        choices=("auto", "docker", "local"),
+        "where trials run: auto, docker, local, or the name of a backend that another package adds "
+        "(default: auto, which is docker if it answers, else local)",
+        metavar="NAME",
         default="auto",
     ),
     OptionSpec(

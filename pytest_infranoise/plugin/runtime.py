@@ -22,6 +22,7 @@ from pytest_infranoise.admission import (
     make_budget,
 )
 from pytest_infranoise.agents.base import Agent
+from pytest_infranoise.backends.base import cannot_install
 from pytest_infranoise.design import (
     AllocationTable,
     TrialAllocation,
@@ -145,16 +146,14 @@ class Runtime:
         Raises:
             UsageError: the engine does not answer, or something cannot be had on it.
         """
-        if self.swebench is not None and self.backend.info.backend == "local":
+        if self.swebench is not None and not self.backend.info.has_images:
             raise UsageError(
-                "--infra-swebench: instances are container images, which the local backend does "
-                "not have; use --infra-backend=docker"
+                "--infra-swebench: instances are container images, which the "
+                f"{self.backend.info.backend} backend does not have; use --infra-backend=docker"
             )
         tasks = list(self.tasks.values())
-        if self.backend.info.backend == "local" and any(map(self._gets_agent, tasks)):
-            from pytest_infranoise.backends.local.backend import NO_INSTALL
-
-            raise UsageError(NO_INSTALL)
+        if not self.backend.info.has_images and any(map(self._gets_agent, tasks)):
+            raise UsageError(cannot_install(self.backend.info))
         for task in (item for known in tasks for item in known.sandboxes):
             for warning in self.backend.check(task):
                 if warning not in self.warnings:

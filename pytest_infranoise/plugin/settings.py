@@ -11,6 +11,7 @@ import pytest
 
 from pytest_infranoise import units
 from pytest_infranoise.admission import Admit
+from pytest_infranoise.backends.registry import check_name
 from pytest_infranoise.design import Order
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.enforcement import Enforcement, choose_enforcement
@@ -109,7 +110,7 @@ def read_settings(config: pytest.Config) -> Settings:
         until_decided=until_decided,
         order=_choice(config, "order"),
         seed=given("seed", _integer),
-        backend=_choice(config, "backend"),
+        backend=_backend(config),
         agent=_agent(config),
         swebench=_swebench(config),
         agent_env=tuple(option_value(config, "agent-env")),
@@ -191,6 +192,12 @@ def _enforcement(config: pytest.Config) -> Enforcement:
         visible=_choice(config, "visible"),
         admit=_explicit(config, "admit"),
     )
+
+
+def _backend(config: pytest.Config) -> str:
+    name: str = option_value(config, "backend")
+    check_name(name, where=place_of(config, "backend"))
+    return name
 
 
 def _choice(config: pytest.Config, name: str) -> Any:

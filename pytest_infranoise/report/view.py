@@ -238,7 +238,7 @@ def analysis_settings(
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
         "interleaved": None if order is None else order == "interleaved",
         "engine": f"{engine.get('engine')}, {enforcement_words(manifest)}" if engine else None,
-        "engine_is_isolating": engine.get("backend") != "local"
+        "engine_is_isolating": engine.get("is_isolating", engine.get("backend") != "local")
         and engine.get("enforcement") != "watchdog",
     }
     return AnalysisSettings(**{**derived, **(choices or {})})

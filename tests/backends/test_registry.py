@@ -23,13 +23,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise BackendUnavailableError("no docker")
             return DOCKER
 
-        def open_local() -> object:
+        def open_local(environment: Any) -> object:
             if not local:
                 raise BackendUnavailableError("no namespaces")
             return LOCAL
 
-        monkeypatch.setattr(registry, "_docker", open_docker)
-        monkeypatch.setattr(registry, "_local", open_local)
+        monkeypatch.setitem(registry._BUILT_IN, "docker", open_docker)
+        monkeypatch.setitem(registry._BUILT_IN, "local", open_local)
 
     return has
 

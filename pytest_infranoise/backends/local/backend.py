@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_infranoise.backends.base import EngineInfo, SandboxRequest
+from pytest_infranoise.backends.base import EngineInfo, SandboxRequest, cannot_install
 from pytest_infranoise.backends.ceilings import CeilingPlace, Ceilings
 from pytest_infranoise.backends.dockerfile import Dockerfile, read_dockerfile
 from pytest_infranoise.backends.local.capacity import machine_id, own_capacity
@@ -49,12 +49,6 @@ _DEFAULT_WORKDIR = "/app"
 _HOST = "host"
 _NAMESPACE_STAGES = ("user namespace", "namespaces")
 _OWN_STUDY = "pytest-infranoise-probe"
-
-NO_INSTALL = (
-    "--infra-agent-install: the local backend has no images to install into; install the agent on "
-    "this host, whose file system every trial sees, or use --infra-backend=docker"
-)
-"""Why nothing can be installed here, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +141,8 @@ class LocalBackend:
             cpus=tuple(sorted(os.sched_getaffinity(0))),
             has_ceiling=self._ceilings is not None,
             kills_groups=self._parent is not None and self._parent.version == 2,
+            has_images=False,
+            is_isolating=False,
             notes=tuple(notes),
             details={
                 "kernel": release,
@@ -210,11 +206,8 @@ class LocalBackend:
         study: str,
         owner: str,
     ) -> PreparedImage:
-        """Refuse: there is no image here to keep an installation in.
-
-        It would have to run in every trial, within that trial's limits, and so be measured.
-        """
-        raise UsageError(NO_INSTALL)
+        """Refuse: there is no image here to keep an installation in."""
+        raise UsageError(cannot_install(self._info))
 
     def _read(self, task: Task) -> _Prepared:
         context = task.image.build_context
