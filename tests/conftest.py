@@ -1,11 +1,15 @@
-"""Engines for the tests that need real ones.
+"""Engines for the tests that need real ones, and what workers of xdist must not share.
 
 On a machine without an engine its tests are skipped, visibly. CI sets INFRANOISE_REQUIRE_DOCKER=1
-and INFRANOISE_REQUIRE_LOCAL=1, which turn such a skip into a failure.
+and INFRANOISE_REQUIRE_LOCAL=1, which turn such a skip into a failure. What uses one of these
+fixtures, however far down, carries the marker `engine`: `-m "not engine"` leaves it out.
 """
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +30,12 @@ collect_ignore = ["terminal_bench_style"]  # benchmark tasks: test_terminal_benc
 def pytest_configure(config: pytest.Config) -> None:
     """Let generated examples be slow: a busy machine is no failure."""
     os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the sessions of tests are not the job's result
+    if hasattr(config, "workerinput"):
+        _part_from_other_workers()
+    elif _is_about_tests(config):
+        _let_children_keep_byte_code()
+        if getattr(config.option, "maxschedchunk", 0) is None:
+            config.option.maxschedchunk = 1  # most of them wait, each for another time
     if config.pluginmanager.hasplugin("hypothesispytest"):
         from hypothesis import settings
 
@@ -34,8 +44,38 @@ def pytest_configure(config: pytest.Config) -> None:
             settings.load_profile("infranoise")
 
 
+def _is_about_tests(config: pytest.Config) -> bool:
+    """Whether tests run, not the example tasks: pytest has loaded this file for these as well."""
+    paths = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    return any(path in (_TESTS, *_TESTS.parents) or _TESTS in path.parents for path in paths)
+
+
+def _let_children_keep_byte_code() -> None:
+    """Spare hundreds of starts of pytest half a second each where no byte code may be written.
+
+    It goes to a folder of this run's own; nothing is written beside the sources.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = _own_folder("byte-code")
+
+
+def _own_folder(name: str) -> str:
+    folder = tempfile.mkdtemp(prefix=f"infranoise-tests-{name}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _part_from_other_workers() -> None:
+    """Give a worker of xdist ledgers of its own; the sessions of tests are nobody's workers."""
+    worker = os.environ.pop("PYTEST_XDIST_WORKER")
+    os.environ.pop("PYTEST_XDIST_TESTRUNUID", None)
+    os.environ.pop("PYTEST_XDIST_WORKER_COUNT", None)
+    os.environ["XDG_RUNTIME_DIR"] = _own_folder(worker)
+
+
 _IMAGES = {BUSYBOX: "busybox", PYTHON: "python"}
-_SCRIPTS = Path(__file__).parent / "engines"
+_TESTS = Path(__file__).parent
+_SCRIPTS = _TESTS / "engines"
 
 
 def _open_docker(**options: Any) -> Any:
@@ -47,24 +87,42 @@ def _open_docker(**options: Any) -> Any:
         missing_engine("docker", error)
 
 
-def _open_local() -> Any:
+def _open_local(**options: Any) -> Any:
     try:
         from pytest_infranoise.backends.local import LocalBackend
 
-        return LocalBackend()
+        return LocalBackend(**options)
     except (ImportError, BackendUnavailableError) as error:
         missing_engine("local", error)
 
 
 @pytest.fixture(scope="session")
-def docker_backend() -> Iterator[Any]:
+def real_engine() -> None:
+    """What every fixture that opens an engine asks for: it marks its tests."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "real_engine" in getattr(item, "fixturenames", ()):
+            item.add_marker("engine")
+
+
+@pytest.fixture(scope="session")
+def docker_backend(real_engine: None) -> Iterator[Any]:
     backend = _open_docker()
     yield backend
     backend.close()
 
 
 @pytest.fixture(scope="session")
-def local_backend() -> Iterator[Any]:
+def open_local_backend(real_engine: None) -> Callable[..., Any]:
+    """Return a function that opens the local backend in a special form."""
+    return _open_local
+
+
+@pytest.fixture(scope="session")
+def local_backend(real_engine: None) -> Iterator[Any]:
     backend = _open_local()
     yield backend
     backend.close()
@@ -99,7 +157,7 @@ def compose_backend(docker_backend: Any, docker_image: Callable[[str], str]) -> 
 
 
 @pytest.fixture(params=["docker", "local"])
-def backend(request: pytest.FixtureRequest) -> Backend:
+def backend(request: pytest.FixtureRequest, real_engine: None) -> Backend:
     """Each backend in turn; the conformance suite runs over all of them."""
     if request.param == "docker":
         request.getfixturevalue("docker_image")(BUSYBOX)

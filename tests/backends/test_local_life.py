@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-from local_engine import open_local_backend
 from required import missing_engine
 from sandboxes import allocation, request_for
 
@@ -67,14 +66,14 @@ if sys.stdin.read() == "":
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[LocalBackend]:
+def local(open_local_backend: Callable[..., LocalBackend]) -> Iterator[LocalBackend]:
     backend = open_local_backend()
     yield backend
     backend.close()
 
 
 @pytest.fixture(scope="module")
-def watchdog() -> Iterator[LocalBackend]:
+def watchdog(open_local_backend: Callable[..., LocalBackend]) -> Iterator[LocalBackend]:
     backend = open_local_backend(use_cgroups=False)
     yield backend
     backend.close()
@@ -281,7 +280,7 @@ def test_no_watchdog_when_uncapped(watchdog: LocalBackend, study: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def python_for_anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def python_for_anybody(real_engine: None) -> Iterator[list[str]]:
     """An interpreter and a copy of the package that user nobody may use."""
     if os.geteuid() != 0:
         missing_engine("local", "needs root to become another user")
@@ -378,11 +377,15 @@ def test_forgotten_backend_leaves_nothing() -> None:
     base.rmdir()  # so it is empty
 
 
-def test_base_with_hostile_name(monkeypatch: pytest.MonkeyPatch, study: str) -> None:
+def test_base_with_hostile_name(
+    monkeypatch: pytest.MonkeyPatch,
+    study: str,
+    open_local_backend: Callable[..., LocalBackend],
+) -> None:
     base = Path("/var/tmp") / f"infranoise test:{os.getpid()},a\\b"
     base.mkdir()
     monkeypatch.setenv("INFRANOISE_LOCAL_DIR", str(base))
-    backend = LocalBackend()
+    backend = open_local_backend()
     try:
         with backend.open(request_for(backend, study, allocation())) as sandbox:
             assert shell(sandbox, f"ls -A '{base}'/*").output == ""

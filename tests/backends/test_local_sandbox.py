@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import pytest
-from local_engine import open_local_backend
 from required import missing_engine
 from sandboxes import allocation, make_task, request_for
 
@@ -44,7 +43,9 @@ def root() -> None:
 
 
 @pytest.fixture(scope="module", params=["as root", "as user"])
-def local(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
+def local(
+    request: pytest.FixtureRequest, open_local_backend: Callable[..., LocalBackend]
+) -> Iterator[LocalBackend]:
     """The backend with each of its two ways to make a view."""
     as_user = request.param == "as user"
     if os.geteuid() != 0 and not as_user:

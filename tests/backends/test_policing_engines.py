@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_engine import open_local_backend
 from sandboxes import allocation, make_task, request_for
 
 from pytest_infranoise.admission import AdmissionLedger, default_budget
@@ -116,7 +115,9 @@ def test_a_container_without_a_kill_is_left_alone(live: Any) -> None:
     assert trial.sandbox.exec(["true"]).exit_code == 0
 
 
-def test_the_container_policy_of_the_watchdog(study: str, tmp_path: Path) -> None:
+def test_the_container_policy_of_the_watchdog(
+    study: str, tmp_path: Path, open_local_backend: Callable[..., Backend]
+) -> None:
     backend = open_local_backend(use_cgroups=False)
     opener = trials_on(backend, study, tmp_path)
     hold = "x=$(dd if=/dev/zero bs=1M count=48 2>/dev/null | tr '\\0' a); sleep 9; echo ${#x}"

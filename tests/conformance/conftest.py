@@ -2,8 +2,8 @@
 
 INFRANOISE_CONFORMANCE=quick|normal|full chooses how much is played (default normal: all but what
 takes half a minute; quick: what an emulated machine can play in minutes). INFRANOISE_REPEAT=N is
-how often races are played (default 3). INFRANOISE_CONFORMANCE_RESULTS=FOLDER has each engine's
-results written to FOLDER/<engine>.json.
+how often races are played (default once; twenty times by night).
+INFRANOISE_CONFORMANCE_RESULTS=FOLDER has each engine's results written to FOLDER/<engine>.json.
 """
 
 import os
@@ -36,7 +36,7 @@ def watchdog_backend(local_backend: Backend) -> Iterator[Backend]:
 
 
 @pytest.fixture(scope="session", params=["docker", "local", "watchdog"])
-def engine(request: pytest.FixtureRequest) -> Backend:
+def engine(request: pytest.FixtureRequest, real_engine: None) -> Backend:
     """Each engine in turn; the same scenarios run on all of them."""
     backend: Backend = request.getfixturevalue(f"{request.param}_backend")
     return backend

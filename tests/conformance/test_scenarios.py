@@ -18,7 +18,7 @@ from pytest_infranoise.backends.base import Backend
 from pytest_infranoise.backends.local import LocalBackend
 from pytest_infranoise.model.trial import TrialRecord
 
-REPEATS = int(os.environ.get("INFRANOISE_REPEAT", "3"))
+REPEATS = int(os.environ.get("INFRANOISE_REPEAT", "1"))
 
 
 @contextmanager

@@ -76,6 +76,10 @@ class Bench:
     def run(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments(*args), timeout=240)
 
+    def ask(self, *args: str) -> pytest.RunResult:
+        """Run pytest in this process, for what ends before any trial: five times as fast."""
+        return self.pytester.runpytest_inprocess(*self.arguments(*args))
+
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start pytest in a process group of its own, as a shell does."""
         return subprocess.Popen(

@@ -1,11 +1,15 @@
 """Benches on each engine."""
 
+from collections.abc import Callable
+
 import pytest
 from bench import BUSYBOX, Bench
 
+from pytest_infranoise.backends.base import Backend
+
 
 @pytest.fixture(params=["docker", "local"])
-def engine(request: pytest.FixtureRequest) -> str:
+def engine(request: pytest.FixtureRequest, real_engine: None) -> str:
     """Each backend in turn, by name."""
     if request.param == "docker":
         request.getfixturevalue("docker_image")(BUSYBOX)
@@ -20,9 +24,9 @@ def bench(pytester: pytest.Pytester, engine: str) -> Bench:
 
 
 @pytest.fixture
-def one_bench(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> Bench:
+def one_bench(pytester: pytest.Pytester, docker_image: Callable[[str], str]) -> Bench:
     """A benchmark on the engine that CI always has, for what no backend can change."""
-    request.getfixturevalue("docker_image")(BUSYBOX)
+    docker_image(BUSYBOX)
     return Bench(pytester, "docker")
 
 
@@ -33,7 +37,6 @@ def plain_bench(pytester: pytest.Pytester) -> Bench:
 
 
 @pytest.fixture
-def local_bench(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> Bench:
+def local_bench(pytester: pytest.Pytester, local_backend: Backend) -> Bench:
     """A benchmark on the engine that starts fastest, for what takes many runs."""
-    request.getfixturevalue("local_backend")
     return Bench(pytester, "local")

@@ -84,6 +84,7 @@ def judged(study: Path, *gates: str, more: tuple[str, ...] = ()) -> tuple[int, l
 ACCEPTED = ("--infra-accept-engine",)
 
 
+@pytest.mark.usefixtures("local_backend")
 @pytest.mark.parametrize(
     ("study", "gates"),
     [
@@ -109,6 +110,7 @@ def test_every_form_passes(request: pytest.FixtureRequest, study: str, gates: li
     assert code == 0
 
 
+@pytest.mark.usefixtures("local_backend")
 @pytest.mark.parametrize(
     ("study", "gate", "word"),
     [

@@ -7,7 +7,7 @@ from pytest_infranoise.plugin.options import OPTIONS
 
 
 def refused(bench: Bench, *args: str, pattern: str) -> None:
-    result = bench.run(*args)
+    result = bench.ask(*args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {pattern}"])
     assert "Traceback" not in result.stderr.str()
@@ -73,7 +73,7 @@ def test_task_memory(plain_bench: Bench, memory: str, pattern: str) -> None:
 def test_every_broken_task_is_named(plain_bench: Bench) -> None:
     for name in ("one", "two"):
         plain_bench.task(name, memory="2Q")
-    result = plain_bench.run("--infra-multipliers=1")
+    result = plain_bench.ask("--infra-multipliers=1")
     result.stderr.fnmatch_lines(["ERROR: *one/task.toml*", "*two/task.toml*"])
 
 
@@ -125,7 +125,7 @@ def test_a_study_folder_with_records_is_refused(one_bench: Bench) -> None:
 
 
 def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
-    text = pytester.runpytest_subprocess("--help").stdout.str()
+    text = pytester.runpytest_inprocess("--help").stdout.str()
     for option in OPTIONS:
         assert f"{option.flag}" in text
         assert f"{option.dest} (" in text
@@ -144,7 +144,7 @@ def test_a_study_folder_that_cannot_be_written(one_bench: Bench) -> None:
 
 def test_a_run_without_any_trial_leaves_no_study(one_bench: Bench) -> None:
     one_bench.task("calm")
-    result = one_bench.run("--infra-multipliers=1", "-k", "nothing")
+    result = one_bench.ask("--infra-multipliers=1", "-k", "nothing")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert not one_bench.studies()
 
@@ -186,7 +186,7 @@ def test_a_dry_run_of_marked_tests_names_those_that_cannot_be_used(
     mark = "@pytest.mark.infra(memory='{0}', timeout=2)\n"
     text = mark.format("2Q") + body.format("bad") + mark.format("32M") + body.format("good")
     local_bench.pytester.makepyfile(test_suite=f"import pytest\n\n{text}")
-    result = local_bench.pytester.runpytest_subprocess(
+    result = local_bench.pytester.runpytest_inprocess(
         "--infra-backend=local", "-p", "no:cacheprovider", "--infra-dry-run", workers
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
