@@ -18,6 +18,7 @@ from pytest_infranoise.model.task import ImageSource, Task
 from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.resources import ResourceDefaults
 from pytest_infranoise.tasks.rows import read_rows
+from pytest_infranoise.tasks.swebench_older import NEEDS, OlderSpecs
 from pytest_infranoise.tasks.swebench_package import SwebenchGrader, swebench_package
 from pytest_infranoise.tasks.swebench_scripts import TESTBED, apply_script, verification_files
 from pytest_infranoise.tasks.undeclared import undeclared_spec
@@ -165,19 +166,31 @@ def _check(row: Mapping[str, Any], place: str) -> None:
     if not _NAME.fullmatch(row["instance_id"]):
         raise UsageError(f"{place}: instance_id: not a name of letters, digits and . _ + -")
     _text(row, "patch", place, "")
-    missing = [key for key in _EVALUATION if row.get(key) in (None, "")]
-    if missing:
+    older = swebench_package().older
+    if older is None:
+        _check_evaluation(row, place)
+    else:
+        _check_older(row, older, place)
+    for key in _TEST_LISTS:
+        _check_tests(row, key, place)
+    if row.get("image_assets") not in (None, "", "{}", {}):
         raise UsageError(
-            f"{place}: {missing[0]}: missing; older revisions of the data set have no "
-            f"{', '.join(_EVALUATION)}, so get its current one"
+            f"{place}: image_assets: files that a patch cannot carry are not supported; leave this "
+            "instance out"
         )
-    for key in _EVALUATION:
-        _text(row, key, place)
-    _check_evaluation(row, place)
 
 
 def _check_evaluation(row: Mapping[str, Any], place: str) -> None:
+    """Refuse a row that does not say how it is tested, or says what the package does not know."""
     package = swebench_package()
+    missing = [key for key in _EVALUATION if row.get(key) in (None, "")]
+    if missing:
+        raise UsageError(
+            f"{place}: {missing[0]}: missing, as in older revisions of the data set; get its "
+            "current one, or the package that has their test commands: pip install 'swebench<5'"
+        )
+    for key in _EVALUATION:
+        _text(row, key, place)
     if row["log_parser"] not in package.parsers:
         raise UsageError(
             f"{place}: log_parser: swebench {package.version} has no {row['log_parser']!r}"
@@ -185,12 +198,22 @@ def _check_evaluation(row: Mapping[str, Any], place: str) -> None:
     kinds = [kind.value for kind in package.constants.EvalType]
     if row["eval_type"] not in kinds:
         raise UsageError(f"{place}: eval_type: must be one of {', '.join(kinds)}")
-    for key in _TEST_LISTS:
-        _check_tests(row, key, place)
-    if row.get("image_assets") not in (None, "", "{}", {}):
+
+
+def _check_older(row: Mapping[str, Any], older: OlderSpecs, place: str) -> None:
+    """Refuse a row that version 4 of the package has no test commands for."""
+    version = swebench_package().version
+    if row.get("eval_script") not in (None, ""):
         raise UsageError(
-            f"{place}: image_assets: files that a patch cannot carry are not supported; leave this "
-            "instance out"
+            f"{place}: eval_script: a row of a newer data set, but swebench {version} is "
+            "installed; version 5 runs it: pip install -U swebench"
+        )
+    for key in NEEDS:
+        _text(row, key, place)
+    if not older.knows(row):
+        raise UsageError(
+            f"{place}: swebench {version} has no test commands for version {row['version']} of "
+            f"{row['repo']}; leave this instance out"
         )
 
 

@@ -5,15 +5,17 @@ The package is an extra, and takes a second to import: it is loaded when the fir
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Verdict
+from pytest_infranoise.tasks.swebench_older import OlderSpecs, load_older, older_exit_code
 
 INSTALL = "pip install 'pytest-infranoise[swebench]'"
 NOT_FOUND = (126, 127)
@@ -26,7 +28,8 @@ class SwebenchPackage:
 
     `make_test_spec` makes a test spec of a row; `parsers` are the log parsers by name;
     `apply_commands` are the ways to apply a patch, each to be followed by the patch's path;
-    `constants` and `grading` are its modules of these names.
+    `constants` and `grading` are its modules of these names; `exit_code` reads from a log how the
+    tests' command ended. `older` are the tables of version 4, None from version 5 on.
     """
 
     version: str
@@ -35,6 +38,8 @@ class SwebenchPackage:
     apply_commands: tuple[str, ...]
     constants: Any
     grading: Any
+    exit_code: Callable[[str], int | None]
+    older: OlderSpecs | None = None
 
 
 @cache
@@ -42,36 +47,49 @@ def swebench_package() -> SwebenchPackage:
     """Return the installed package.
 
     Raises:
-        UsageError: it is missing, or older than version 5.
+        UsageError: it is missing, or older than version 4.1.
     """
     kept = dict(os.environ)
     try:
-        package = import_module("swebench")
-        utils, grading, constants, runner = (
-            import_module(f"swebench.harness.{name}")
-            for name in ("utils", "grading", "constants", "run_evaluation")
-        )
-        return SwebenchPackage(
-            version=package.__version__,
-            make_test_spec=utils.make_test_spec,
-            parsers=import_module("swebench.harness.log_parsers").PARSER_REGISTRY,
-            apply_commands=tuple(runner.GIT_APPLY_CMDS),
-            constants=constants,
-            grading=grading,
-        )
+        return _loaded()
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--infra-swebench: the package {error.name} is not installed; {INSTALL}"
         ) from None
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"--infra-swebench: the installed swebench cannot be used ({error}); version 5 is "
-            f"needed: {INSTALL}"
+            f"--infra-swebench: the installed swebench cannot be used ({error}); version 5, or 4.1 "
+            f"for older data sets, is needed: {INSTALL}"
         ) from None
     finally:
         # Importing it reads a .env file into the environment, which nobody asked for.
         os.environ.clear()
         os.environ.update(kept)
+
+
+def _loaded() -> SwebenchPackage:
+    package = import_module("swebench")
+    grading, constants, runner = (
+        import_module(f"swebench.harness.{name}")
+        for name in ("grading", "constants", "run_evaluation")
+    )
+    older = load_older() if find_spec("swebench.harness.test_spec") else None
+    if older is not None:
+        makes: Any = older.make_test_spec
+        parsers = {parser.__name__: parser for parser in older.parsers.values()}
+    else:
+        makes = import_module("swebench.harness.utils").make_test_spec
+        parsers = import_module("swebench.harness.log_parsers").PARSER_REGISTRY
+    return SwebenchPackage(
+        version=package.__version__,
+        make_test_spec=makes,
+        parsers=parsers,
+        apply_commands=tuple(runner.GIT_APPLY_CMDS),
+        constants=constants,
+        grading=grading,
+        exit_code=older_exit_code if older else grading.parse_test_exit_code,
+        older=older,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +120,11 @@ class SwebenchGrader:
             log = Path(folder) / "test_output.txt"
             log.write_text(output, encoding="utf-8", errors="replace", newline="")
             statuses, is_valid = package.grading.get_logs_eval(self.spec, str(log))
-        if is_valid:
+        kinds = package.constants.EvalType
+        # Version 4 takes a log without any result for one of which every test is missing.
+        if is_valid and (
+            statuses or not package.older or kinds(self.spec.eval_type) is kinds.FAIL_ONLY
+        ):
             return self._judged(package, statuses)
         return self._without_results(package, output, proof)
 
@@ -130,7 +152,7 @@ class SwebenchGrader:
             if marker not in output:
                 detail = proof or f"the log has no {marker!r}; its last line: {last}"
                 return Verdict(problem=Cause.VERIFIER_BOOTSTRAP, detail=detail)
-        code = package.grading.parse_test_exit_code(output)
+        code = package.exit_code(output)
         if package.parsers[self.spec.log_parser](output, self.spec):
             return _unresolved(f"the tests' command ended with {code}, though no test failed")
         printed = _printed(output.split(start)[1].split(end)[0])

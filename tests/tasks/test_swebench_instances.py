@@ -103,8 +103,8 @@ def test_lists_of_tests_may_be_lists(tmp_path: Path, row: Callable[..., dict[str
         ({"repo": 3}, "set.json: makers__tally-1: repo: must be text"),
         ({"base_commit": ""}, "set.json: makers__tally-1: base_commit: must be text, and is *"),
         ({"patch": "\ud800"}, "*: patch: holds characters that no file can hold"),
-        ({"eval_script": None}, "*: eval_script: missing; older revisions of the data set *"),
-        ({"log_parser": None}, "*: log_parser: missing; older revisions *"),
+        ({"eval_script": None}, "*: eval_script: missing, as in older *'swebench<5'"),
+        ({"log_parser": None}, "*: log_parser: missing, as in older *"),
         ({"log_parser": "parse_log_none"}, "*: log_parser: swebench 5* has no 'parse_log_none'"),
         ({"eval_type": "some"}, "*: eval_type: must be one of pass_and_fail, fail_only"),
         ({"FAIL_TO_PASS": "a"}, "*: FAIL_TO_PASS: must be a list of tests' names, *"),
@@ -228,7 +228,7 @@ def test_an_older_package_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path:
     swebench_package()
     package_module.swebench_package.cache_clear()
     monkeypatch.delattr(sys.modules["swebench.harness.utils"], "make_test_spec")
-    with pytest.raises(UsageError, match="version 5 is needed"):
+    with pytest.raises(UsageError, match="version 5, or 4.1 for older"):
         swebench_package()
 
 
