@@ -228,7 +228,7 @@ def test_an_older_package_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path:
     swebench_package()
     package_module.swebench_package.cache_clear()
     monkeypatch.delattr(sys.modules["swebench.harness.utils"], "make_test_spec")
-    with pytest.raises(UsageError, match="version 5, or 4.1 for older"):
+    with pytest.raises(UsageError, match=r"version 5, or 4\.1 for older"):
         swebench_package()
 
 
