@@ -176,6 +176,8 @@ class Task:
 
     `verifier` is where the tests run, None for the sandbox in which the agent worked; it gets the
     `artifacts`, after the commands of `collect`. With `compose` the task has helper services.
+
+    `files` is a folder whose contents are copied into the working folder of a new sandbox.
     """
 
     name: str
@@ -210,6 +212,7 @@ class Task:
     artifacts: tuple[Artifact, ...] = ()
     collect: tuple[CollectCommand, ...] = ()
     compose: ComposeSource | None = None
+    files: Path | None = None
 
     @property
     def sandboxes(self) -> tuple["Task", ...]:
@@ -227,8 +230,8 @@ class Task:
 class PreparedImage:
     """An image that is ready on the engine: `reference` opens it, `digest` names its content.
 
-    `user` is the image's own default user, None for root. `base_digest` names the image that an
-    agent was installed into, None where none was.
+    `user` is the image's own default user, None for root; `entrypoint` its ENTRYPOINT.
+    `base_digest` names the image that an agent was installed into, None where none was.
 
     Crosses process boundaries as builtins (`dataclasses.asdict`).
     """
@@ -238,3 +241,4 @@ class PreparedImage:
     notes: tuple[str, ...] = ()
     user: str | None = None
     base_digest: str | None = None
+    entrypoint: tuple[str, ...] = ()

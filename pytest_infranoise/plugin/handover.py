@@ -53,7 +53,9 @@ class Handover:
         values["flags"] = Path(values["flags"])
         values["extended_from"] = tuple(values["extended_from"])
         values["images"] = {
-            name: PreparedImage(**{**image, "notes": tuple(image["notes"])})
+            name: PreparedImage(
+                **{**image, **{key: tuple(image[key]) for key in ("notes", "entrypoint")}}
+            )
             for name, image in values["images"].items()
         }
         return cls(**values)

@@ -130,6 +130,7 @@ def read_task(
         reward_strategy=file.multi_step_reward_strategy or "mean",
         artifacts=read_artifacts(file.artifacts, place),
         collect=read_collect(file.verifier.collect, place.below("verifier")),
+        files=_files(directory, file),
     )
     for folder in (directory, *(directory / "steps" / step.name for step in steps)):
         check_included(folder / "tests", "test.sh")
@@ -223,6 +224,15 @@ def _image(file: TaskFile, directory: Path, place: Place) -> ImageSource:
             f"[environment] docker_image{unknown_words(file.environment)}"
         )
     return ImageSource(name, context if has_dockerfile else None)
+
+
+def _files(directory: Path, file: TaskFile) -> Path | None:
+    """Return the folder whose files a prebuilt image gets, since no Dockerfile puts them there."""
+    folder = directory / "environment"
+    is_built = any((folder / name).is_file() for name in ("Dockerfile", COMPOSE_FILE))
+    if file.environment.docker_image is None or is_built or not folder.is_dir():
+        return None
+    return folder if any(folder.iterdir()) else None
 
 
 def _tests(directory: Path) -> Path:

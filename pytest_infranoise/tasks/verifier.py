@@ -102,7 +102,10 @@ class _Reader:
                 break
         image, has_tests = self._image(levels)
         network = verifier_network(environment, [table for table, _, _ in levels])
-        return SeparateVerifier(self._sandbox(environment, place, image, network), has_tests)
+        sandbox = self._sandbox(environment, place, image, network)
+        # An image of the verifier's own has all that it needs.
+        files = None if has_tests else self.task.files
+        return SeparateVerifier(replace(sandbox, files=files), has_tests)
 
     def _image(self, levels: list[tuple[VerifierTable, Place, Path]]) -> tuple[ImageSource, bool]:
         """Return the image, and whether it brings the tests: any but the task's own does."""

@@ -28,6 +28,7 @@ from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.model.task import MAIN_SERVICE, PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import Usage
+from pytest_infranoise.trial.beginning import begin
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.healthcheck import wait_until_healthy
 from pytest_infranoise.trial.outage import judge_outage, name_outage
@@ -242,6 +243,7 @@ class LiveTrial:
             put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
         if (note := missing_bash(sandbox, self.task)) is not None:
             self.note(note)
+        begin(sandbox, self.task, self.image)
         await_health(self.sandbox, self.task, self.image.user)
 
     def request(

@@ -21,6 +21,7 @@ from pytest_infranoise.model.task import (
     Task,
     TaskStep,
 )
+from pytest_infranoise.trial.beginning import begin
 from pytest_infranoise.trial.life import LiveTrial, await_health, read_counters
 from pytest_infranoise.trial.outage import name_outage
 from pytest_infranoise.trial.phases import FRESH, PhaseRun
@@ -157,6 +158,7 @@ def verify_apart(
             try:
                 facts |= {"effective": limits_of(sandbox.effective_limits())}
                 sandbox.exec(["sh", "-c", SETUP_SCRIPT])
+                begin(sandbox, own, image)
                 await_health(sandbox, own, image.user)
                 _put(sandbox, _with_published(task.artifacts), carried)
                 verdict = examine(sandbox, image, run)

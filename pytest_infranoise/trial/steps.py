@@ -13,6 +13,7 @@ from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending, Verdict
 from pytest_infranoise.model.task import RewardStrategy, Task, TaskStep
+from pytest_infranoise.trial.beginning import lay_over, working_folder
 from pytest_infranoise.trial.verify import judged
 
 _FRESH_FOLDERS = """
@@ -55,12 +56,10 @@ def put_files(sandbox: Sandbox, task: Task, step: TaskStep, user: str | None) ->
     """
     if step.files is None:
         return
-    workdir = task.workdir or sandbox.exec(["pwd"]).output.strip() or "/"
-    # Beside, not at the target: putting replaces what is there.
-    sandbox.put(step.files, "/infranoise/step")
-    copied = sandbox.exec(["sh", "-c", 'cp -a /infranoise/step/. "$1"/', "sh", workdir])
-    if copied.exit_code != 0:
-        raise _failed(step, "its files could not be copied", copied.output)
+    workdir = working_folder(sandbox, task)
+    failure = lay_over(sandbox, step.files, workdir)
+    if failure is not None:
+        raise _failed(step, "its files could not be copied", failure)
     if not (step.files / "setup.sh").is_file():
         return
     setup = sandbox.exec(

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import secrets
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -107,7 +108,10 @@ class ComposeProjects:
         )
         service = project.model["services"].get(project.source.main) or {}
         user = str(service["user"]) if service.get("user") else main.user
-        return replace(main, notes=(*main.notes, *others), user=user)
+        entrypoint = main.entrypoint
+        if (own := service.get("entrypoint")) is not None:
+            entrypoint = tuple(shlex.split(own) if isinstance(own, str) else own)
+        return replace(main, notes=(*main.notes, *others), user=user, entrypoint=entrypoint)
 
     def _model(self, source: ComposeSource) -> Mapping[str, Any]:
         variables = {**source.variables, "MAIN_IMAGE_NAME": OUR_IMAGE}

@@ -89,7 +89,14 @@ class ImageStore:
     def _prepared(self, reference: str, notes: tuple[str, ...] = ()) -> PreparedImage:
         """Describe an image that is on the engine now."""
         found = self._inspect(reference)
-        return PreparedImage(reference, found["Id"], notes, found["Config"].get("User") or None)
+        config = found["Config"]
+        return PreparedImage(
+            reference,
+            found["Id"],
+            notes,
+            config.get("User") or None,
+            entrypoint=tuple(config.get("Entrypoint") or ()),
+        )
 
     def _once(self, reference: str, make: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """Make an image that is not there, one process at a time; return what `make` notes."""
