@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from pytest_infranoise.errors import UsageError
+from pytest_infranoise.errors import UsageError, listing
 from pytest_infranoise.model.resources import (
     Allocation,
     Capacity,
@@ -40,8 +40,6 @@ class Place(NamedTuple):
 
 
 UNKNOWN_PLACE = Place(-1, -1)
-
-MAX_ERROR_LINES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ def effective_allocations(
 
     Raises:
         UsageError: what cannot be enforced, and without `clamp` parameter sets that come out equal
-            in every task; at most `MAX_ERROR_LINES` lines, each naming task, set and figure.
+            in every task; each naming task, set and figure (`errors.listing`).
     """
     allocations: dict[str, Mapping[str, TrialAllocation]] = {}
     errors: list[str] = []
@@ -177,12 +175,8 @@ def _cores(cores: float | None) -> str:
 
 
 def _raise_all(errors: Sequence[str]) -> None:
-    if not errors:
-        return
-    shown = list(errors[:MAX_ERROR_LINES])
-    if len(errors) > len(shown):
-        shown.append(f"... and {len(errors) - len(shown)} more of the kind")
-    raise UsageError("\n".join(shown))
+    if errors:
+        raise UsageError(listing(errors))
 
 
 @dataclass(frozen=True, slots=True)

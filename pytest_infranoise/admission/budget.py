@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_infranoise.errors import UsageError
+from pytest_infranoise.errors import UsageError, listing
 from pytest_infranoise.model.resources import Allocation, Capacity
 from pytest_infranoise.units import MIB, format_cores, format_size
 
@@ -15,7 +15,6 @@ MICROCORES = 1_000_000
 RESERVE_SHARE = 0.05
 MINIMUM_RESERVE_BYTES = 512 * MIB
 MAXIMUM_RESERVE_SHARE = 0.25
-MAX_ERROR_LINES = 10
 
 
 def to_microcores(cores: float | None) -> int:
@@ -139,8 +138,8 @@ def check_guarantees(
     `allocations` are the effective ones by task name.
 
     Raises:
-        UsageError: one line per task (at most `MAX_ERROR_LINES`) with its figure, the budget and
-            what to do.
+        UsageError: one line per task, of many one per kind (`errors.listing`), with its figure, the
+            budget and what to do.
     """
     errors = []
     for task, own in allocations.items():
@@ -149,11 +148,8 @@ def check_guarantees(
         if misfits:
             worst = max(misfits, key=lambda item: (item.memory_bytes, item.microcores))
             errors.append(f"task {task}: {misfit(worst, budget, admit)}")
-    if len(errors) > MAX_ERROR_LINES:
-        rest = len(errors) - MAX_ERROR_LINES
-        errors[MAX_ERROR_LINES:] = [f"... and {rest} more tasks"]
     if errors:
-        raise UsageError("\n".join(errors))
+        raise UsageError(listing(errors))
 
 
 def misfit(request: Request, budget: Budget, admit: Admit = "guarantee") -> str:

@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_infranoise.errors import UsageError
+from pytest_infranoise.errors import UsageError, listing
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.tasks.files import HARBOR_FILE, TERMINAL_BENCH_FILE, task_file
 from pytest_infranoise.tasks.harbor import TaskReading, read_task
 from pytest_infranoise.tasks.place import display_path
 from pytest_infranoise.tasks.resources import ResourceDefaults
 from pytest_infranoise.tasks.terminal_bench import read_terminal_bench
-
-MAXIMUM_LISTED_ERRORS = 10
 
 _SKIPPED_FOLDERS = frozenset({"node_modules"})
 _TASK_PARTS = ("instruction.md", "environment", "tests", "steps", "run-tests.sh")
@@ -60,7 +58,7 @@ def discover(
     path that tells them apart (`set-a/spike`).
 
     Raises:
-        UsageError: what is wrong, one line per task, at most `MAXIMUM_LISTED_ERRORS` of them.
+        UsageError: what is wrong, one line per task; of many, one per kind (`errors.listing`).
     """
     own = _OwnFormats(ask)
     directories = find_task_directories(paths, own.claims)
@@ -87,7 +85,7 @@ def discover(
         for warning in reading.warnings:
             seen.setdefault(warning, []).append(directory)
     if errors:
-        raise UsageError(_listing(errors))
+        raise UsageError(listing(errors))
     warnings = tuple(_once(text, where) for text, where in seen.items())
     return TaskSet(tuple(tasks), warnings, own.files)
 
@@ -280,11 +278,3 @@ def _once(warning: str, directories: Sequence[Path]) -> str:
     if len(directories) == 1:
         return f"{first}: {warning}"
     return f"{first} and {len(directories) - 1} more: {warning}"
-
-
-def _listing(errors: Sequence[str]) -> str:
-    lines = list(errors[:MAXIMUM_LISTED_ERRORS])
-    hidden = len(errors) - len(lines)
-    if hidden:
-        lines.append(f"and {hidden} more")
-    return "\n".join(lines)

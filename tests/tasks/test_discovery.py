@@ -164,9 +164,27 @@ def test_all_mistakes_are_reported_together(make_task: TaskMaker, tmp_path: Path
     with pytest.raises(UsageError) as caught:
         discover([tmp_path], host_environment={})
     lines = str(caught.value).splitlines()
-    assert len(lines) == 11
     assert lines[0].startswith("bad-00/task.toml: [environment] memory: ")
-    assert lines[-1] == "and 3 more"
+    others = "; ".join(f"bad-{number:02}/task.toml" for number in (1, 2, 3))
+    assert lines[1:] == [f"  13 of this kind, also: {others} and 9 more"]
+
+
+def test_each_kind_of_many_mistakes_is_visible(make_task: TaskMaker, tmp_path: Path) -> None:
+    for number in range(12):
+        make_task(f"[environment]\nmemory = '{number}Q'\n", where=f"a-{number:02}")
+    make_task("[environment]\nmemory = '1G\n", where="b")
+    for number in range(2):
+        make_task("[environment]\ncpus = -1\n", where=f"c-{number}")
+    with pytest.raises(UsageError) as caught:
+        discover([tmp_path], host_environment={})
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "a-00/task.toml",
+        "  12 of this kind, also",
+        "b/task.toml",
+        "c-0/task.toml",
+        "  2 of this kind, also",
+    ]
 
 
 def test_the_options_reach_every_task(make_task: TaskMaker, tmp_path: Path) -> None:
