@@ -31,9 +31,10 @@ _NOT_KEPT = frozenset(
     {"study", "resume", "retry-infra-errors", "dry-run", "seed", "note", "gate", "max-cost"}
 )
 """Options that belong to one session, or that the manifest holds by themselves."""
+_SAMPLES = ("samples", "until-decided", "max-samples")
 _TOGETHER = (
     ("multipliers", "memory-multipliers", "cpu-multipliers", "timeout-multipliers"),
-    ("samples", "until-decided", "max-samples"),
+    _SAMPLES,
     ("enforcement", "oom-policy"),
 )
 """Options that contradict one another: giving one of them replaces them all."""
@@ -200,12 +201,21 @@ def _kept_options(config: pytest.Config, manifest: Mapping[str, Any]) -> dict[st
             kept[SPECS[name].dest] = value
     if not _is_given(config, "seed"):
         kept[SPECS["seed"].dest] = str(manifest["seed"])
+    if not any(_is_given(config, name) for name in _SAMPLES):
+        kept |= _kept_samples(manifest)
     return kept
 
 
+def _kept_samples(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the samples of a study that an earlier session made longer than its first."""
+    samples = manifest.get("samples")
+    is_longer = bool(manifest.get("extended_from")) and isinstance(samples, int)
+    return {SPECS["samples"].dest: str(samples)} if is_longer else {}
+
+
 def _is_given(config: pytest.Config, name: str) -> bool:
-    dest = SPECS[name].dest
-    return getattr(config.option, dest, None) is not None or bool(config.getini(dest))
+    """Whether the command line says it: what an ini file says, the study has heard before."""
+    return getattr(config.option, SPECS[name].dest, None) is not None
 
 
 def _design_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:

@@ -235,6 +235,20 @@ def test_what_the_order_stands_on_never_changes(local_bench: Bench) -> None:
         assert "=anyway goes on" not in line
 
 
+def test_a_study_that_was_made_longer_goes_on_as_long_as_it_is_now(local_bench: Bench) -> None:
+    for name in ("a", "b", "c"):
+        local_bench.task(name)
+    local_bench.run("--infra-multipliers=1", STUDY, "-n0")
+    longer = local_bench.run(STUDY, "--infra-samples=2", "--infra-resume", "-k", "not c", "-n0")
+    assert longer.ret == 0, longer.stdout.str()
+    assert local_bench.run(STUDY, "--infra-resume", "-n0").ret == 0
+    manifest, records = study_of(local_bench)
+    assert manifest["samples"] == 2
+    assert sorted((item["task"], item["sample"]) for item in records) == [
+        (task, sample) for task in ("a", "b", "c") for sample in (1, 2)
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -263,9 +277,8 @@ def test_a_running_study_is_left_alone(local_bench: Bench) -> None:
     local_bench.task("slow", "sleep 12; touch /app/done")  # the second process is slow at times
     process = local_bench.start("--infra-multipliers=1", STUDY, "-n0")
     wait_until(lambda: (local_bench.path / "study" / "manifest.json").exists())
-    assert "another process is writing it" in refused(
-        local_bench.run(STUDY, "--infra-resume", "-n0")
-    )
+    for options in (["--infra-resume"], ["--infra-multipliers=1"]):
+        assert "another process is writing it" in refused(local_bench.run(STUDY, *options, "-n0"))
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert [item["outcome"] for item in study_of(local_bench)[1]] == ["passed"]
