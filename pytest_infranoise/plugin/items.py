@@ -3,6 +3,7 @@
 A task folder is a leaf: nothing inside it is collected, imported or used as configuration.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,9 @@ class TaskCollection:
             return None
         from pytest_infranoise.plugin.instances import InstancesFile
 
-        collector: pytest.Collector = InstancesFile.from_parent(parent, path=file_path)
+        collector: pytest.Collector = InstancesFile.from_parent(
+            parent, path=file_path, **outside_id(parent.config, file_path)
+        )
         return collector
 
 
@@ -100,7 +103,19 @@ class TaskDirectory(pytest.Directory):
     def collect(self) -> Iterator["TaskFile"]:
         """Yield the task's one file."""
         own = get_runtime(self.config).task_files.get(self.path) or task_file_of(self.path)
-        yield TaskFile.from_parent(self, path=own or self.path / TASK_FILE)
+        path = own or self.path / TASK_FILE
+        yield TaskFile.from_parent(self, path=path, **outside_id(self.config, path))
+
+
+def outside_id(config: pytest.Config, path: Path) -> dict[str, Any]:
+    """Return the node id of a file outside of rootdir: its path from there, as for one inside.
+
+    pytest's own counts from the argument of the command line, so that the files of two tasks that
+    are named by themselves have one id.
+    """
+    if path.is_relative_to(config.rootpath):
+        return {}
+    return {"nodeid": Path(os.path.relpath(path, config.rootpath)).as_posix()}
 
 
 class TaskFile(pytest.File):

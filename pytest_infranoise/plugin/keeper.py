@@ -286,8 +286,11 @@ class StudyKeeper:
         trials_alone = self.recorder.records and not self.recorder.other_failures
         if self.runtime.settings.exit == "study" and trials_alone:
             status = 0 if status == pytest.ExitCode.TESTS_FAILED else status
+        if self.recorder.remaining and status == pytest.ExitCode.OK:
+            status = int(pytest.ExitCode.INTERRUPTED)
         self._gates = self._judge_gates()
-        if (self.recorder.lost or self._gates_failed) and status == pytest.ExitCode.OK:
+        is_damaged = self.recorder.lost or self.recorder.is_unfinished
+        if (is_damaged or self._gates_failed) and status == pytest.ExitCode.OK:
             status = int(pytest.ExitCode.TESTS_FAILED)
         session.exitstatus = status
         self._exit_status = status
@@ -314,8 +317,8 @@ class StudyKeeper:
 
     def sweep(self, pid: int | None = None) -> None:
         """Remove sandboxes that are left: those of one dead worker, or all of the study."""
-        if not self.runtime.has_backend:
-            return
+        if not self.runtime.has_backend or not self.recorder.is_owner:
+            return  # a study that somebody else writes has sandboxes of theirs
         try:
             self.runtime.sweep(None if pid is None else owner_of(pid))
         except InfranoiseError as error:

@@ -5,6 +5,7 @@ opened) and is written when the trial's last report is there. A trial whose work
 record that says so.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -24,7 +25,7 @@ from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.plugin.suite import announce, suite_facts
 from pytest_infranoise.plugin.surroundings import ini_facts, plugin_versions
 from pytest_infranoise.study.accounts import Trial, trial_of_record
-from pytest_infranoise.study.journal import JOURNAL_NAME, JournalError, rescue_records
+from pytest_infranoise.study.journal import JournalError
 from pytest_infranoise.study.manifest import StudyFacts, capture_manifest
 from pytest_infranoise.study.writer import StudyWriter, create_study
 from pytest_infranoise.trial.phases import utc_now
@@ -58,7 +59,9 @@ class StudyRecorder:
     `earlier` are those of the sessions before, in a study that goes on.
     `other_failures` counts failed reports that are not a trial's outcome, `lost` the records that
     could not be written into the study, `left_out` the trials that their own tests skip, which are
-    none of those planned, `unrun` the trials that did not run because of a halt.
+    none of those planned, `unneeded` those that a decided study does not need, `unrun` the trials
+    that did not run because of a halt. `is_unfinished` says that the manifest's end could not be
+    written, `is_owner` that this process has held the study's lock.
     `journal_problem` is why the study's disk first refused a record, None if it never did.
     `usage` is what the agents of this session said that they have used.
     """
@@ -74,6 +77,9 @@ class StudyRecorder:
         self.problems: list[str] = []
         self.lost = 0
         self.left_out = 0
+        self.unneeded = 0
+        self.is_unfinished = False
+        self.is_owner = self.resumption is None
         self.unrun = 0
         self.usage = UsageTotals()
         self.journal_problem: str | None = None
@@ -152,9 +158,14 @@ class StudyRecorder:
 
     @property
     def remaining(self) -> int:
-        """How many of the selected trials have no record of this session."""
+        """How many of the selected trials are still to run: nothing else says what became of them.
+
+        None are in a session that only shows its plan.
+        """
+        if self.runtime.settings.dry_run:
+            return 0
         ended = {trial_of_record(record) for record in self.records}
-        return max(0, self._selected - self.left_out - len(ended))
+        return max(0, self._selected - self.left_out - self.unneeded - len(ended))
 
     @property
     def missed(self) -> int:
@@ -188,6 +199,7 @@ class StudyRecorder:
             self._keep(record)
             return
         self.unrun += hasattr(report, UNRUN_ATTRIBUTE)
+        self.unneeded += hasattr(report, UNNEEDED_ATTRIBUTE)
         if record is not None:
             self._pending[report.nodeid] = record
         self.left_out += record is None and self._is_left_out(report)
@@ -219,18 +231,21 @@ class StudyRecorder:
             if self.planned is not None and self.left_out:
                 self._note(planned_trials=self.planned - self.left_out)
             usage = UsageTotals.of(self.all_records).to_json()
-            self._attempt(lambda: self._require_writer().finish(usage=usage))
-            self._rescue(self._writer)
+            self.is_unfinished = not self._attempt(
+                lambda: self._require_writer().finish(usage=usage)
+            )
+            if self.is_unfinished:
+                self._rescue(self._writer)
         else:
             self._writer.discard()
             self._writer = None
 
     def _rescue(self, writer: StudyWriter) -> None:
         """Put records that the study's disk has not taken somewhere else, and say so."""
-        self.lost = len(writer.unwritten)
+        self.lost, words = writer.rescue(self.records)
         if self.lost:
-            study, journal = self.runtime.handover.study, writer.directory / JOURNAL_NAME
-            self.problems = [rescue_records(writer.unwritten, study, journal=journal)]
+            self.problems = [item for item in self.problems if item != self.journal_problem]
+            self.problems.append(words)
 
     def _write_pending(self, nodeid: str) -> None:
         record = self._pending.pop(nodeid, None)
@@ -255,16 +270,18 @@ class StudyRecorder:
             attempt += 1
         return attempt
 
-    def _attempt(self, action: Any) -> None:
-        """A study that cannot be written must not take the session along."""
+    def _attempt(self, action: Any) -> bool:
+        """A study that cannot be written must not take the session along; return whether it was."""
         try:
             action()
+            return True
         except JournalError as error:
             if self.journal_problem is None:  # once is enough: each later record says the same
                 self.journal_problem = str(error)
                 self.problems.append(self.journal_problem)
         except InfranoiseError as error:
             self._note_problem(str(error))
+        return False
 
     def _note_problem(self, problem: str | None) -> None:
         if problem is not None and problem not in self.problems:
@@ -279,7 +296,9 @@ class StudyRecorder:
 
     def _open_writer(self) -> StudyWriter:
         if self.resumption is not None:
-            return self.resumption.open(self.manifest, self.runtime.redactor)
+            writer = self.resumption.open(self.manifest, self.runtime.redactor)
+            self.is_owner = True
+            return writer
         writer = create_study(
             self.manifest,
             root=self.runtime.config.rootpath,
@@ -398,7 +417,8 @@ def trial_of(runtime: Runtime, nodeid: str) -> tuple[str, str, int] | None:
         sample = int(match["sample"])
         if not bracket:
             file, inside_file, instance = place.partition("::")
-            path = runtime.config.rootpath / file
+            # Outside of rootdir an id begins with `..`; folders are known by their plain path.
+            path = Path(os.path.normpath(runtime.config.rootpath / file))
             task = runtime.task_names.get(path / instance if inside_file else path.parent)
             return None if task is None else (task, parameter_set, sample)
         others = ((match["before"] or "") + (match["after"] or "")[1:]).strip("-")

@@ -107,6 +107,8 @@ def print_summary(
                 terminal.write_line(text, yellow=True)
             _print_gates(terminal, gates)
             _print_problems(terminal, recorder.problems)
+            if exit_status == pytest.ExitCode.INTERRUPTED:
+                terminal.write_line(exit_words(recorder, exit_status))
         return
     terminal.section("infrastructure noise")
     verbosity = config.option.verbose
@@ -128,7 +130,7 @@ def print_summary(
         terminal.write_line(text, yellow=True)
     _print_gates(terminal, gates)
     _print_problems(terminal, recorder.problems)
-    if verbosity >= 0:
+    if verbosity >= 0 or recorder.remaining or recorder.is_unfinished:
         terminal.write_line(exit_words(recorder, exit_status, gates))
 
 
@@ -241,7 +243,16 @@ def _resume_words(recorder: StudyRecorder) -> str:
 def exit_words(
     recorder: StudyRecorder, exit_status: int | None, gates: Sequence["GateResult"] = ()
 ) -> str:
-    """Explain the exit code in words and name the other choice."""
+    """Explain the exit code in words; say what is left to run, and name the other choice."""
+    words = _exit_words(recorder, exit_status, gates)
+    if exit_status == pytest.ExitCode.INTERRUPTED or not recorder.remaining:
+        return words
+    return f"{words}; {recorder.remaining} trial(s) left{_resume_words(recorder)}"
+
+
+def _exit_words(
+    recorder: StudyRecorder, exit_status: int | None, gates: Sequence["GateResult"]
+) -> str:
     if not recorder.records and exit_status == pytest.ExitCode.OK:
         return "exit code 0: every trial was on record already, so nothing was left to run"
     last = {trial_of_record(record): record["outcome"] for record in recorder.records}
@@ -257,6 +268,8 @@ def exit_words(
         )
     if recorder.lost:
         return f"exit code {exit_status}: {recorder.lost} record(s) are not in the study"
+    if recorder.is_unfinished:
+        return f"exit code {exit_status}: the end of the study could not be written"
     if gates and (words := _gate_words(gates)) is not None:
         return f"exit code {exit_status}: {words}"
     if recorder.runtime.settings.exit == "study":

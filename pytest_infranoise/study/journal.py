@@ -10,7 +10,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -47,17 +48,9 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def rescue_records(records: Sequence[Mapping[str, Any]], study: str, *, journal: Path) -> str:
-    """Write records that a study's disk refused to the temporary folder; say in a line where.
-
-    `journal` is the file that they belong to.
-    """
-    path = Path(tempfile.gettempdir()) / f"infranoise-{study}-{JOURNAL_NAME}"
-    try:
-        path.write_bytes(b"".join(encode_line(record) for record in records))
-    except OSError as error:
-        return f"{len(records)} record(s) are LOST: {path}: cannot be written: {error.strerror}"
-    return f"{len(records)} record(s) did not fit into the study; append {path} to {journal}"
+def rescue_file(study: str, name: str) -> Path:
+    """Return where a file of a study goes that its own folder does not take."""
+    return Path(tempfile.gettempdir()) / f"infranoise-{study}-{name}"
 
 
 @dataclass
@@ -84,15 +77,59 @@ class Journal(Closing):
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self._is_in_place():  # its owner removed it before we had the lock
+                raise BlockingIOError
             self._size, self.torn = repair(self._file, self.path)
         except BlockingIOError:
-            os.close(self._file)
+            self.close()
             raise UsageError(
                 f"{self.path}: another process is writing it; wait for it or use another folder"
             ) from None
         except OSError as error:
-            os.close(self._file)
+            self.close()
             raise UsageError(f"{self.path}: cannot be repaired: {error.strerror}") from error
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds the journal's lock, and the file is where it was."""
+        return self._file >= 0 and self._is_in_place()
+
+    def _is_in_place(self) -> bool:
+        """Whether the open file is the one that a reader finds."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self.path.stat())
+        except OSError:
+            return False
+
+    def check(self) -> None:
+        """Require that what is written is what a reader finds.
+
+        Somebody may have removed, moved, replaced or cut the file, or put a file system above it:
+        writing on would succeed, and nobody would ever see the records.
+
+        Raises:
+            JournalError: they are not.
+        """
+        if problem := self._displacement():
+            raise JournalError(f"{self.path}: {problem} while the study was running")
+
+    def _displacement(self) -> str | None:
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            return f"was removed or moved ({error.strerror})"
+        if not os.path.samestat(os.fstat(self._file), found):
+            return "was replaced by another file"
+        if found.st_size != self._size:
+            return f"was changed by somebody else ({self._size} bytes before, {found.st_size} now)"
+        return None
+
+    def written(self) -> bytes:
+        """Return the whole lines that the open file still holds, wherever it is now."""
+        with suppress(OSError):
+            text = os.pread(self._file, self._size, 0) if self._file >= 0 else b""
+            return text[: text.rfind(b"\n") + 1]
+        return b""
 
     @property
     def path(self) -> Path:
@@ -145,6 +182,7 @@ class Journal(Closing):
             JournalError: the reason is still there.
         """
         while self._waiting:
+            self._check_waiting()
             try:
                 self._write(self._waiting[0])
             except OSError as error:
@@ -154,15 +192,23 @@ class Journal(Closing):
                 ) from error
             del self._waiting[0]
 
+    def _check_waiting(self) -> None:
+        try:
+            self.check()
+        except JournalError as error:
+            raise JournalError(
+                f"{error}; {len(self._waiting)} record(s) are kept in memory until it is back"
+            ) from None
+
     def _write(self, line: bytes) -> None:
-        """Write a line whole or not at all."""
+        """Write a line whole or not at all, also where a signal ends the session meanwhile."""
         written = 0
         try:
             while written < len(line):
                 written += os.pwrite(self._file, line[written:], self._size + written)
             os.fdatasync(self._file)
-        except OSError:
-            if written:
+        except BaseException:
+            if os.fstat(self._file).st_size > self._size:
                 os.ftruncate(self._file, self._size)
             raise
         self._size += len(line)

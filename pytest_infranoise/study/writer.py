@@ -2,7 +2,7 @@
 
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +11,14 @@ from typing import Any
 
 from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.study.files import sync_folder, write_json
-from pytest_infranoise.study.journal import JOURNAL_NAME, Journal
+from pytest_infranoise.study.journal import (
+    JOURNAL_NAME,
+    Journal,
+    JournalError,
+    encode_line,
+    is_record,
+    rescue_file,
+)
 from pytest_infranoise.study.looks import LOOKS_NAME
 from pytest_infranoise.study.manifest import finish_manifest
 from pytest_infranoise.study.redact import Redactor
@@ -133,6 +140,8 @@ class StudyWriter:
     is_private: bool = False
     is_new: bool = True
     _journal: Journal | None = field(init=False, default=None)
+    _is_first: bool = field(init=False, default=False)
+    _made_folder: bool = field(init=False, default=False)
 
     @property
     def is_started(self) -> bool:
@@ -149,6 +158,11 @@ class StudyWriter:
         """Records that the disk has not taken yet."""
         return [] if self._journal is None else self._journal.unwritten
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process is the one that writes the study."""
+        return self._journal is not None and self._journal.is_held
+
     def start(self) -> None:
         """Make the folder, write the manifest and open the journal; safe to call twice.
 
@@ -160,10 +174,12 @@ class StudyWriter:
         if self.is_new:
             _require_free(self.directory)
         try:
+            self._made_folder = not self.directory.exists()
             self.directory.mkdir(parents=True, exist_ok=True)
             if self.is_private:
                 _ignore_in_git(self.directory.parent)
             self._journal = Journal(self.directory)
+            self._is_first = self.is_new
             write_json(self.directory / MANIFEST_NAME, self.manifest)
             sync_folder(self.directory.parent)
         except OSError as error:
@@ -182,7 +198,10 @@ class StudyWriter:
             self._write_manifest()
 
     def _write_manifest(self) -> None:
+        """Replace the manifest, unless the folder is no longer the study's."""
         path = self.directory / MANIFEST_NAME
+        if self._journal is not None:
+            self._journal.check()
         try:
             write_json(path, self.manifest)
         except OSError as error:
@@ -199,9 +218,10 @@ class StudyWriter:
         self._journal.append(self.redactor.record(record))
 
     def finish(self, **results: Any) -> None:
-        """Write what is left and the manifest's end, and close; without a start, do nothing.
+        """Write what is left and the manifest's end; without a start, do nothing.
 
-        `results` are added to the manifest.
+        `results` are added to the manifest. The journal is closed where all is well; else `rescue`
+        may save what is in it.
 
         Raises:
             InfranoiseError: records or the manifest could not be written.
@@ -211,26 +231,83 @@ class StudyWriter:
         self.manifest = finish_manifest(
             self.manifest, self.directory, **self.redactor.value(results)
         )
+        self._journal.retry()
+        self._write_manifest()
+        self.close()
+
+    def rescue(self, records: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+        """Save what the study's folder does not hold, and close.
+
+        `records` are those of this session. Where the journal is no longer in its place, all that
+        it held is saved, and the manifest with it.
+
+        Returns:
+            how many records were saved or lost, and in a line where they are.
+        """
+        assert self._journal is not None
         try:
-            self._journal.retry()
-            self._write_manifest()
+            self._journal.check()
+        except JournalError as error:
+            return self._rescue_all(records, str(error))
         finally:
+            lines = [encode_line(record) for record in self._journal.unwritten]
             self.close()
+        if not lines:
+            return 0, ""
+        path = rescue_file(str(self.manifest["study"]), JOURNAL_NAME)
+        fix = f"append {path} to {self.directory / JOURNAL_NAME}"
+        words = f"{len(lines)} record(s) did not fit into the study; {fix}"
+        return len(lines), _save(path, b"".join(lines), len(lines)) or words
+
+    def _rescue_all(self, records: Sequence[Mapping[str, Any]], reason: str) -> tuple[int, str]:
+        assert self._journal is not None
+        before = self._journal.written().splitlines(keepends=True)
+        own = (encode_line(self.redactor.record(record)) for record in records)
+        lines = list(dict.fromkeys([*filter(is_record, before), *own]))
+        study = str(self.manifest["study"])
+        path, manifest = (rescue_file(study, name) for name in (JOURNAL_NAME, MANIFEST_NAME))
+        problem = _save(path, b"".join(lines), len(lines))
+        with suppress(OSError):
+            write_json(manifest, self.manifest)
+        where = (
+            f"all {len(lines)} record(s) of the study are in {path}, its manifest is in {manifest};"
+            f" put them back as {JOURNAL_NAME} and {MANIFEST_NAME} in {self.directory}"
+        )
+        return len(lines), f"{reason}; {problem or where}"
 
     def discard(self) -> None:
-        """Close and remove a study without any record; one that holds records is only closed."""
+        """Close and remove a study that this writer began and that holds no record.
+
+        Only who holds the journal's lock may: a start that was refused touches nothing, since the
+        folder is somebody else's. The lock is held until all is gone. What was there before the
+        study began stays: an earlier session's study, a folder of the user's.
+        """
+        if self._journal is not None and self._journal.is_held and self._is_first:
+            self._remove_own()
         self.close()
-        journal, manifest = self.directory / JOURNAL_NAME, self.directory / MANIFEST_NAME
+
+    def _remove_own(self) -> None:
+        journal = self.directory / JOURNAL_NAME
         with suppress(OSError):  # not empty: somebody else keeps something here
             if journal.stat().st_size == 0:
-                journal.unlink()
-                manifest.unlink()
-                self.directory.rmdir()
+                (self.directory / MANIFEST_NAME).unlink(missing_ok=True)
+                journal.unlink()  # last: who finds none may begin a study here
+                if self._made_folder:
+                    self.directory.rmdir()
 
     def close(self) -> None:
         """Close the journal as it is."""
         if self._journal is not None:
             self._journal.close()
+
+
+def _save(path: Path, text: bytes, count: int) -> str:
+    """Write rescued records; return why that failed, empty where it did not."""
+    try:
+        path.write_bytes(text)
+    except OSError as error:
+        return f"{count} record(s) are LOST: {path}: cannot be written: {error.strerror}"
+    return ""
 
 
 def _ignore_in_git(folder: Path) -> None:

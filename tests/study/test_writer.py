@@ -1,7 +1,9 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -9,8 +11,8 @@ from pytest_infranoise.errors import InfranoiseError, UsageError
 from pytest_infranoise.study import Redactor, create_study, load_study, new_study_id
 from pytest_infranoise.study import writer as writer_module
 from pytest_infranoise.study.files import write_json
-from pytest_infranoise.study.journal import JOURNAL_NAME
-from pytest_infranoise.study.writer import MANIFEST_NAME
+from pytest_infranoise.study.journal import JOURNAL_NAME, JournalError
+from pytest_infranoise.study.writer import MANIFEST_NAME, resume_study
 
 STUDY = "2026-12-01T10-22-31Z-5f3a"
 MANIFEST = {
@@ -228,3 +230,137 @@ class TestOtherFiles:
     def test_what_a_study_leaves_behind_is_no_obstacle(self, name, tmp_path):
         (tmp_path / name).touch()
         create_study({"study": "s"}, directory=tmp_path).start()
+
+
+class TestSomebodyElsesStudy:
+    """Only who holds the lock removes anything."""
+
+    def test_a_refused_start_removes_nothing_of_the_one_that_runs(self, tmp_path, make_record):
+        folder = tmp_path / "study"
+        late = create_study(MANIFEST, directory=folder)
+        first = create_study({**MANIFEST, "study": "first"}, directory=folder)
+        first.start()
+        with pytest.raises(UsageError, match="another process is writing"):
+            late.start()
+        late.discard()
+        late.close()
+        first.append(make_record())
+        first.finish()
+        study = load_study(folder)
+        assert (study.manifest.study, len(study.table())) == ("first", 1)
+
+    def test_who_never_started_removes_nothing(self, tmp_path):
+        (tmp_path / MANIFEST_NAME).write_text("{}")
+        (tmp_path / JOURNAL_NAME).touch()
+        create_study(MANIFEST, directory=tmp_path).discard()
+        assert set(names_in(tmp_path)) == {MANIFEST_NAME, JOURNAL_NAME}
+
+    def test_a_study_that_goes_on_without_a_record_stays(self, tmp_path):
+        first = create_study(MANIFEST, directory=tmp_path / "study")
+        first.start()
+        first.close()
+        again = resume_study(tmp_path / "study", MANIFEST)
+        again.start()
+        again.discard()
+        assert load_study(tmp_path / "study").manifest.study == MANIFEST["study"]
+
+    def test_a_folder_of_the_users_stays(self, tmp_path):
+        (tmp_path / "study").mkdir()
+        writer = create_study(MANIFEST, directory=tmp_path / "study")
+        writer.start()
+        writer.discard()
+        assert names_in(tmp_path / "study") == []
+
+    def test_what_took_the_place_stays(self, tmp_path):
+        writer = create_study(MANIFEST, directory=tmp_path / "study")
+        writer.start()
+        (tmp_path / "study").rename(tmp_path / "moved")
+        other = create_study(MANIFEST, directory=tmp_path / "study")
+        other.start()
+        writer.discard()
+        assert set(names_in(tmp_path / "study")) == {MANIFEST_NAME, JOURNAL_NAME}
+        other.discard()
+
+
+def remove(folder):
+    shutil.rmtree(folder)
+
+
+def move(folder):
+    folder.rename(folder.with_name("moved"))
+
+
+def unlink(folder):
+    (folder / JOURNAL_NAME).unlink()
+
+
+def replace_copy(folder):
+    move(folder)
+    shutil.copytree(folder.with_name("moved"), folder)
+
+
+def cut(folder):
+    os.truncate(folder / JOURNAL_NAME, 0)
+
+
+def lengthen(folder):
+    with (folder / JOURNAL_NAME).open("a") as file:
+        file.write("\n")
+
+
+DISPLACED = {
+    remove: "was removed or moved",
+    move: "was removed or moved",
+    unlink: "was removed or moved",
+    replace_copy: "was replaced by another file",
+    cut: r"was changed by somebody else \(\d+ bytes before, 0 now\)",
+    lengthen: "was changed by somebody else",
+}
+
+
+class TestADisplacedJournal:
+    @pytest.fixture
+    def elsewhere(self, tmp_path, monkeypatch):
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        return tmp_path / "temporary"
+
+    @pytest.mark.parametrize("displace", DISPLACED, ids=lambda item: item.__name__)
+    @pytest.mark.parametrize("late", [0, 1])
+    def test_all_records_are_rescued(self, tmp_path, make_record, elsewhere, displace, late):
+        folder, records = tmp_path / "study", [make_record(sample=n) for n in (1, 2, 3)]
+        writer = create_study(MANIFEST, directory=folder)
+        for record in records[: 3 - late]:
+            writer.append(record)
+        displace(folder)
+        before = {path: path.read_bytes() for path in folder.glob("*")}
+        for record in records[3 - late :]:
+            with pytest.raises(JournalError, match=DISPLACED[displace]):
+                writer.append(record)
+        with pytest.raises(JournalError, match=DISPLACED[displace]):
+            writer.finish()
+        count, words = writer.rescue(records)
+        assert count == 3
+        assert "all 3 record(s) of the study are in" in words
+        saved = elsewhere / f"infranoise-{MANIFEST['study']}-{JOURNAL_NAME}"
+        assert [json.loads(line) for line in saved.read_text().splitlines()] == records
+        (manifest,) = elsewhere.glob("*manifest.json")
+        assert json.loads(manifest.read_text())["ended_at"]
+        assert {path: path.read_bytes() for path in folder.glob("*")} == before
+
+    def test_a_folder_that_comes_back_takes_what_waited(self, tmp_path, make_record):
+        writer = create_study(MANIFEST, directory=tmp_path / "study")
+        writer.start()
+        move(tmp_path / "study")
+        with pytest.raises(JournalError, match="1 record"):
+            writer.append(make_record())
+        (tmp_path / "moved").rename(tmp_path / "study")
+        writer.finish()
+        assert len(load_study(tmp_path / "study").table()) == 1
+
+    def test_a_manifest_that_vanished_is_written_again(self, tmp_path, make_record):
+        writer = create_study(MANIFEST, directory=tmp_path)
+        writer.append(make_record())
+        (tmp_path / MANIFEST_NAME).unlink()
+        writer.finish()
+        assert load_study(tmp_path).manifest.is_finished
