@@ -1,7 +1,9 @@
 """The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
 
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 
 HALT_CHARACTERS = 600
 
+LATE_LINE = (
+    "infranoise: the trials have ended and the summary is being written "
+    "(a third signal ends at once without it)"
+)
+END_SECONDS = 5.0
+"""How long sandboxes may take to go when the user wants to leave at once."""
 STOP_LINE = (
     "infranoise: stopping; running trials finish and are recorded "
     "(once more kills them without a record)"
@@ -47,7 +55,9 @@ class StudyKeeper:
 
             check_files(self.runtime.settings.reports, where="--infra-report")
         self.recorder = StudyRecorder(self.runtime)
-        self._signals = SignalWatch(self.runtime.flags, self._on_stop)
+        self._signals = SignalWatch(
+            self.runtime.flags, on_stop=self._on_stop, on_late=self._on_late, on_end=self._on_end
+        )
         self._session: pytest.Session | None = None
         self._schedule: LookSchedule | None = None
         self._line: ProgressLine | None = None
@@ -73,6 +83,7 @@ class StudyKeeper:
 
     def _begin(self) -> None:
         runtime = self.runtime
+        self._signals.install()
         self._discover()
         runtime.passed_environment()
         self._check_preset()
@@ -173,7 +184,7 @@ class StudyKeeper:
     def _expect(self, number: int, trials: Mapping[str, tuple[str, str, int]]) -> None:
         """Note how many trials were selected; from now on signals are ours."""
         self.recorder.plan(number, self.runtime.schedule.unselected(trials.values()))
-        self._signals.install()
+        self._signals.run()
         self._line = self._progress_line(trials)
         # Nothing is left to skip after the last look: it is the summary.
         if interim := self.runtime.looks[:-1]:
@@ -202,7 +213,8 @@ class StudyKeeper:
         """Note one report, and look at the study if that is due."""
         known = len(self.recorder.records)
         is_writable = self.recorder.journal_problem is None
-        self.recorder.take(report)
+        with self._signals.held():
+            self.recorder.take(report)
         if is_writable and self.recorder.journal_problem is not None:
             self._progress(f"infranoise: {self.recorder.journal_problem}")
         self._check_halt(self.recorder.records[known:])
@@ -272,6 +284,7 @@ class StudyKeeper:
 
     def decide_exit(self, session: pytest.Session) -> None:
         """Set the session's exit code from the exit policy and from what happened."""
+        self._signals.close()
         self.recorder.finish()
         status = int(session.exitstatus)
         was_cut = self.runtime.flags.halted() and (self.recorder.unrun or self.recorder.missed)
@@ -332,10 +345,13 @@ class StudyKeeper:
 
     def end(self) -> None:
         """Give back what this process holds."""
-        self._signals.restore()
-        self.recorder.finish()
-        self.runtime.flags.clear()
-        self.runtime.close()
+        self._signals.close()
+        try:
+            self.recorder.finish()
+            self.runtime.flags.clear()
+            self.runtime.close()
+        finally:
+            self._signals.restore()
 
     # --- on the way ---
 
@@ -353,12 +369,37 @@ class StudyKeeper:
         return True
 
     def _on_stop(self) -> None:
-        self._progress(STOP_LINE)
+        self._say_in_signal(STOP_LINE)
         distributed: Any = self._config.pluginmanager.getplugin("dsession")
         if distributed is not None:
             distributed.shouldstop = "stopped by a signal; running trials were finished"
         elif self._session is not None:
             self._session.shouldstop = "stopped by a signal; the running trial was finished"
+
+    def _on_late(self) -> None:
+        self._say_in_signal(LATE_LINE)
+
+    def _on_end(self) -> None:
+        """Clean up for a few seconds; in a thread, since this one may hold any lock."""
+        cleaner = threading.Thread(target=self._leave, daemon=True)
+        cleaner.start()
+        cleaner.join(END_SECONDS)
+        folder = self.recorder.shown_directory
+        where = "" if folder is None else f"; what had ended is in {folder}"
+        self._say_in_signal(f"infranoise: ended at once, without a summary{where}")
+        with suppress(OSError, RuntimeError, ValueError):
+            sys.stdout.flush()
+
+    def _leave(self) -> None:
+        with suppress(Exception):
+            self.sweep()
+        with suppress(OSError):
+            self.runtime.flags.clear()
+
+    def _say_in_signal(self, line: str) -> None:
+        """Write a line from a handler: the terminal may be gone, or be written to just now."""
+        with suppress(OSError, RuntimeError):
+            self._progress(line)
 
     def _progress(self, line: str) -> None:
         """Write a line past pytest's capture, which may hold a running test's output."""

@@ -8,13 +8,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_INTERRUPTED = 2
+"""pytest's exit code of a session that was interrupted."""
 WATCH_SECONDS = 0.2
 
 
@@ -105,23 +107,61 @@ class StopFlags:
 
 
 class SignalWatch:
-    """Handles SIGINT and SIGTERM alike in the process that the user started."""
+    """Handles SIGINT, SIGTERM and SIGHUP alike in the process that the user started.
 
-    def __init__(self, flags: StopFlags, on_stop: Callable[[], None]) -> None:
+    Before the first trial a signal ends the session as pytest does. While trials run, the first
+    asks for no further one and the second kills those that run. Once they have ended, the summary
+    of what is on record is written whatever comes. The third ends the process at once, always.
+
+    `on_stop` says so and asks the session to stop, `on_late` says that the summary is being
+    written, `on_end` cleans up as far as a few seconds allow; the process ends when it returns.
+    """
+
+    def __init__(
+        self,
+        flags: StopFlags,
+        *,
+        on_stop: Callable[[], None],
+        on_late: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
         self._flags = flags
         self._on_stop = on_stop
+        self._on_late = on_late
+        self._on_end = on_end
+        self._phase: Literal["preparing", "running", "closing"] = "preparing"
         self._received = 0
+        self._was_stopped = False
+        self._is_held = False
+        self._is_due = False
         self._previous: dict[signal.Signals, Any] = {}
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a signal asked this run to end."""
-        return self._received > 0
+        """Whether a signal asked this run to end before its trials had."""
+        return self._was_stopped
 
     def install(self) -> None:
-        """Take over the signals; only the main thread can, elsewhere nothing changes."""
-        if threading.current_thread() is threading.main_thread() and not self._previous:
-            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        """Take over the signals; only the main thread can, elsewhere nothing changes.
+
+        A hang-up that is ignored (`nohup`) stays ignored.
+        """
+        if threading.current_thread() is not threading.main_thread() or self._previous:
+            return
+        for number in SIGNALS:
+            previous = signal.getsignal(number)
+            if number != signal.SIGHUP or previous is not signal.SIG_IGN:
+                self._previous[number] = previous
+                signal.signal(number, self._handle)
+
+    def run(self) -> None:
+        """Note that trials run from now on."""
+        self.install()
+        self._phase = "running"
+
+    def close(self) -> None:
+        """Note that the trials have ended: what is left to do is not interrupted."""
+        self._phase = "closing"
 
     def restore(self) -> None:
         """Give the signals back."""
@@ -129,14 +169,50 @@ class SignalWatch:
             signal.signal(number, handler)
         self._previous = {}
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let what is written be written whole: a second signal raises when this ends."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            if self._is_due:
+                self._is_due = False
+                raise KeyboardInterrupt
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._received += 1
-        if self._received == 1:
+        if self._received > 2:
+            self._end_at_once()
+        elif self._phase == "closing":
+            self._on_late()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._was_stopped = True
+        is_first = self._received == 1
+        if self._phase == "preparing":
+            if is_first:
+                raise KeyboardInterrupt
+        elif is_first:
             self._flags.stop()
             self._on_stop()
         else:
             self._flags.abort()
-            raise KeyboardInterrupt
+            self._is_due = self._is_held
+            if not self._is_held:
+                raise KeyboardInterrupt
+
+    def _end_at_once(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)  # a fourth kills
+        try:
+            self._flags.abort()
+            self._on_end()
+        finally:
+            os._exit(_INTERRUPTED)
 
 
 def ignore_signals() -> None:

@@ -176,3 +176,71 @@ def test_nothing_is_left_after_an_ordinary_run(
     assert traces.left() == []
     mounts = Path("/proc/self/mountinfo").read_text()
     assert not re.search(rf"infranoise.*{bench.studies()[0].name}", mounts)
+
+
+SLOW_END = """
+import os, pathlib, time, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def {hook}:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pathlib.Path("ending").touch()
+        time.sleep(1.5)
+"""
+
+
+@WORKERS
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("hook", ["pytest_terminal_summary()", "pytest_sessionfinish(session)"])
+def test_the_summary_is_written_whatever_comes(
+    local_bench: Bench, workers: str, number: signal.Signals, hook: str
+) -> None:
+    local_bench.task("calm")
+    local_bench.pytester.makeconftest(SLOW_END.format(hook=hook))
+    process = local_bench.start("--infra-multipliers=1", workers)
+    wait_until(lambda: (local_bench.path / "ending").exists() or process.poll() is not None)
+    for _ in range(2):
+        time.sleep(0.2)
+        interrupt(process, number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "the summary is being written" in output
+    assert "1 of 1 trials" in output
+    assert "exit code 0: every trial passed" in output
+    assert "Traceback" not in output
+
+
+@WORKERS
+def test_the_third_signal_ends_at_once_and_cleanly(local_bench: Bench, workers: str) -> None:
+    local_bench.task("slow", "sleep 60")
+    local_bench.pytester.makeconftest(SLOW_END.format(hook="pytest_sessionfinish(session)"))
+    process = local_bench.start("--infra-multipliers=1", workers)
+    wait_until(lambda: any("sleep" in _name(item) for item in family(process)))
+    traces = Traces(None, local_bench, process)
+    for _ in range(3):
+        interrupt_terminal(process)
+        time.sleep(0.4)
+    began = time.monotonic()
+    output, _ = process.communicate(timeout=30)
+    assert time.monotonic() - began < 8
+    assert process.returncode == 2, output
+    assert "infranoise: ended at once, without a summary" in output
+    assert "Traceback" not in output
+    assert wait_until(lambda: traces.left() == [], 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_first_trial_ends_the_session_as_pytest_does(
+    local_bench: Bench, number: signal.Signals
+) -> None:
+    local_bench.task("calm")
+    local_bench.pytester.makeconftest(SLOW_END.format(hook="pytest_collection(session)"))
+    process = local_bench.start("--infra-multipliers=1", "--infra-study=study", "-n0")
+    wait_until(lambda: (local_bench.path / "ending").exists())
+    interrupt(process, number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 2, output
+    assert "KeyboardInterrupt" in output
+    assert "Traceback" not in output
+    assert not (local_bench.path / "study").exists()
+    assert list(local_bench.runtime.rglob("run-*")) == []
