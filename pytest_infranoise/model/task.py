@@ -1,7 +1,7 @@
 """A benchmark task as every backend and agent sees it, whatever format it came from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -10,6 +10,8 @@ from pytest_infranoise.model.resources import ResourceSpec
 
 Leftovers = Literal["keep", "kill"]
 RewardStrategy = Literal["mean", "final"]
+ImageBuild = Literal["missing", "always", "never"]
+"""When a Dockerfile is built although an image is named beside it."""
 
 MAIN_SERVICE = "main"
 """The container of a task that the agent works in; any other is a helper service."""
@@ -34,13 +36,15 @@ class Grader(Protocol):
 class ImageSource:
     """Where a task's image comes from: a name to pull, or a folder with a Dockerfile to build.
 
-    A container backend uses `docker_image` where it is set, also if there is a Dockerfile, and
-    builds otherwise; at least one of the two is set for it. The local backend reads the Dockerfile
+    A container backend uses `docker_image` where it is set, also if there is a Dockerfile, unless
+    `build` says otherwise (`missing`: where the name cannot be had), and builds where it is not; at
+    least one of the two is set for it. The local backend reads the Dockerfile
     (its WORKDIR, ENV and COPY) and ignores names.
     """
 
     docker_image: str | None = None
     build_context: Path | None = None
+    build: ImageBuild = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,21 @@ class Task:
     collect: tuple[CollectCommand, ...] = ()
     compose: ComposeSource | None = None
     files: Path | None = None
+
+    def with_build(self, build: ImageBuild) -> "Task":
+        """Return the task with its images, a separate verifier's too, built when `build` says."""
+
+        def own(verifier: SeparateVerifier | None) -> SeparateVerifier | None:
+            if verifier is None:
+                return None
+            return replace(verifier, sandbox=verifier.sandbox.with_build(build))
+
+        return replace(
+            self,
+            image=replace(self.image, build=build),
+            verifier=own(self.verifier),
+            steps=tuple(replace(step, verifier=own(step.verifier)) for step in self.steps),
+        )
 
     @property
     def sandboxes(self) -> tuple["Task", ...]:

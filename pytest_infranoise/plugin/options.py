@@ -273,6 +273,13 @@ OPTIONS = (
     OptionSpec("dry-run", "list the trials with their limits and run nothing", is_flag=True),
     OptionSpec("default-memory", "memory of tasks and markers that declare none", metavar="SIZE"),
     OptionSpec("default-cpus", "cores of tasks and markers that declare none", metavar="CORES"),
+    OptionSpec(
+        "build",
+        "when a Dockerfile is built although the task names a docker_image beside it: where that "
+        "cannot be had, always or never; without a docker_image it is built in any case",
+        choices=("missing", "always", "never"),
+        default="never",
+    ),
     OptionSpec("default-image", "image of markers that name none", metavar="IMAGE"),
     OptionSpec(
         "default-timeout",

@@ -346,6 +346,7 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         images=runtime.images,
         admit=settings.admit,
         leftovers=settings.leftovers,
+        image_build=settings.image_build,
         pass_threshold=settings.pass_threshold,
         screen=runtime.screened,
         suite=suite_facts(config),

@@ -418,7 +418,7 @@ class Runtime:
     def _discover(self, paths: Sequence[Path]) -> "TaskSet":
         from pytest_infranoise.tasks.discovery import discover
 
-        return discover(
+        found = discover(
             paths,
             default_memory_bytes=self.settings.default_memory_bytes,
             default_cpu_cores=self.settings.default_cpu_cores,
@@ -426,6 +426,8 @@ class Runtime:
             uses_solution=self.settings.agent == "oracle" or self.settings.screen_oracle,
             ask=collector(self.config),
         )
+        build = self.settings.image_build
+        return replace(found, tasks=tuple(task.with_build(build) for task in found.tasks))
 
     def passed_environment(self) -> dict[str, str]:
         """Return the host variables that every step sees.

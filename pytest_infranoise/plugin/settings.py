@@ -23,7 +23,7 @@ from pytest_infranoise.model.resources import (
     parse_multipliers,
     with_control,
 )
-from pytest_infranoise.model.task import Leftovers
+from pytest_infranoise.model.task import ImageBuild, Leftovers
 from pytest_infranoise.plugin.agent_options import AttemptSettings, place_of, read_attempt_settings
 from pytest_infranoise.plugin.hookspecs import HOOK_AGENT
 from pytest_infranoise.plugin.notes import parse_notes
@@ -67,6 +67,7 @@ class Settings:
     agent_env: tuple[str, ...]
     attempts: AttemptSettings
     leftovers: Leftovers
+    image_build: ImageBuild
     pass_threshold: float
     screen_oracle: bool
     enforcement: Enforcement
@@ -116,6 +117,7 @@ def read_settings(config: pytest.Config) -> Settings:
         agent_env=tuple(option_value(config, "agent-env")),
         attempts=read_attempt_settings(config),
         leftovers=_choice(config, "leftovers"),
+        image_build=_choice(config, "build"),
         pass_threshold=given("pass-threshold", _reward),
         screen_oracle=option_value(config, "screen-oracle"),
         enforcement=_enforcement(config),

@@ -57,6 +57,7 @@ class StudyFacts:
     images: Mapping[str, PreparedImage] = field(default_factory=dict)
     admit: str = "guarantee"
     leftovers: str = "keep"
+    image_build: str = "never"
     pass_threshold: float = 1.0
     screen: Sequence[Mapping[str, Any]] = ()
     suite: Mapping[str, Any] = field(default_factory=dict)
@@ -111,6 +112,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "agent": facts.agent,
         "passed_variables": sorted(facts.passed_variables),
         "leftovers": facts.leftovers,
+        "image_build": facts.image_build,
         "pass_threshold": facts.pass_threshold,
         "oracle_screen": facts.screen,
         "suite": facts.suite,

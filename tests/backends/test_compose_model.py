@@ -211,7 +211,7 @@ def test_services_of_another_file_are_refused() -> None:
         ({"restart": "always"}, {}, ["restart"]),
         ({"restart": "no", "command": "serve"}, {"command": ["sh", "-c", "sleep infinity"]}, []),
         ({}, {"command": "tail -f /dev/null"}, []),
-        ({}, {"command": "serve", "entrypoint": ["x"]}, ["main.command", "main.entrypoint"]),
+        ({}, {"command": "serve", "entrypoint": ["x"]}, ["main.command"]),
         ({}, {"deploy": {"resources": {}}}, ["main: limits"]),
     ],
 )

@@ -500,6 +500,24 @@ def test_image_that_cannot_be_pulled_is_one_line(backend: DockerBackend) -> None
     assert lines[0] == "far: pulling 127.0.0.1:9/no/such:tag"
 
 
+def test_when_a_dockerfile_beside_a_named_image_is_built(
+    backend: DockerBackend, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {BUSYBOX}\nENV MADE=here\n")
+    far = make_task(name="far", image=ImageSource("127.0.0.1:9/no/such:tag", tmp_path))
+    with pytest.raises(UsageError, match=r"cannot pull .*; --infra-build=missing builds its Docke"):
+        backend.prepare(far, quiet)
+    built = backend.prepare(far.with_build("missing"), quiet)
+    note = "built from its Dockerfile: 127.0.0.1:9/no/such:tag could not be pulled"
+    assert built.reference.startswith("pytest-infranoise/far:")
+    assert built.notes[-1:] == (note,)
+    near = make_task(name="near", image=ImageSource(BUSYBOX, tmp_path))
+    assert backend.prepare(near.with_build("missing"), quiet).reference == BUSYBOX
+    always = backend.prepare(near.with_build("always"), quiet)
+    assert always.reference.startswith("pytest-infranoise/near:")
+    assert backend.prepare(make_task().with_build("always"), quiet).reference == BUSYBOX
+
+
 def test_image_that_is_there_is_not_pulled(backend: DockerBackend) -> None:
     lines: list[str] = []
     image = backend.prepare(make_task(), lines.append)

@@ -1,5 +1,6 @@
 """What the format does to a new container: the image's entrypoint, and files for a prebuilt one."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,3 +67,15 @@ def test_files_beside_a_prebuilt_image_come_into_its_working_folder(docker_bench
         "shared": "passed",
         "apart": "passed",
     }
+
+
+def test_a_dockerfile_stands_in_for_an_image_that_cannot_be_had(docker_bench: Bench) -> None:
+    bench = docker_bench
+    bench.task("far", environment='docker_image = "127.0.0.1:9/no/such:tag"')
+    refused = bench.run("--infra-multipliers=1", "-n0")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(["*cannot pull *; --infra-build=missing builds its Dockerfile*"])
+    bench.run("--infra-multipliers=1", "-n1", "--infra-build=missing")
+    assert [item["outcome"] for item in bench.records()] == ["passed"]
+    manifest = json.loads((bench.studies()[-1] / "manifest.json").read_text())
+    assert manifest["image_build"] == "missing"

@@ -113,6 +113,7 @@ def test_limits_stand_for_every_task_and_set(manifest):
     assert facts["spec"]["memory_limit_bytes"] == 96 * MIB
     assert facts["image"] == {"reference": "python:3.11", "digest": "sha256:1"}
     assert facts["leftovers"] == "kill"
+    assert manifest["image_build"] == "never"
     limits = facts["limits"]
     assert list(limits) == ["1x", "1.5x", "uncapped"]
     assert limits["1.5x"]["requested"]["memory_limit_bytes"] == 144 * MIB

@@ -233,3 +233,8 @@ def test_several_containers_for_the_tests_are_refused(make_task: TaskMaker) -> N
     message = error_of(make_task(SEPARATE, files={"tests/docker-compose.yaml": "{}"}))
     assert message.startswith("spike/tests/docker-compose.yaml: ")
     assert "not supported yet" in message
+
+
+def test_images_of_verifiers_are_built_as_the_tasks_is(make_task: TaskMaker) -> None:
+    task = read(make_task(SEPARATE)).with_build("always")
+    assert [item.image.build for item in task.sandboxes] == ["always", "always"]

@@ -46,9 +46,8 @@ def ignored(model: Mapping[str, Any], source: ComposeSource) -> Iterator[str]:
             yield "docker-compose.yaml: restart: a service that ends is not started again"
         if name != source.main:
             continue
-        for key in ("command", "entrypoint"):
-            if service.get(key) and not _only_sleeps(service[key]):
-                yield f"docker-compose.yaml: {name}.{key}: not run in the agent's container"
+        if service.get("command") and not _only_sleeps(service["command"]):
+            yield f"docker-compose.yaml: {name}.command: not run in the agent's container"
         if any(service.get(key) for key in ("mem_limit", "cpus", "deploy")):
             yield f"docker-compose.yaml: {name}: limits are the parameter set's"
 

@@ -66,11 +66,13 @@ class ImageStore:
         """
         check_source(task)
         try:
-            # Where a task has both, the named image is the one its author published.
-            if task.image.docker_image:
-                return self._pulled(task, task.image.docker_image, progress)
-            assert task.image.build_context is not None  # check_source() came first
-            return self._built(task, task.image.build_context, progress)
+            name, context = task.image.docker_image, task.image.build_context
+            if context is None:
+                assert name is not None  # check_source() came first
+                return self._pulled(task, name, progress)
+            if not name or task.image.build == "always":
+                return self._built(task, context, progress)
+            return self._pulled_or_built(task, name, context, progress)
         except TRANSPORT_ERRORS as error:
             raise UsageError(f"{task.name}: its image cannot be had: {explain(error)}") from error
 
@@ -169,6 +171,21 @@ class ImageStore:
             return self._prepared(reference, self._once(reference, make))
         except TRANSPORT_ERRORS as error:
             raise UsageError(f"{task.name}: its image cannot be had: {explain(error)}") from error
+
+    def _pulled_or_built(
+        self, task: Task, name: str, context: Path, progress: Progress
+    ) -> PreparedImage:
+        """Return the named image, which is the one that the task's author published."""
+        try:
+            return self._pulled(task, name, progress)
+        except UsageError as error:
+            if task.image.build == "never":
+                raise UsageError(
+                    f"{error}; --infra-build=missing builds its Dockerfile instead"
+                ) from error
+        built = self._built(task, context, progress)
+        note = f"built from its Dockerfile: {name} could not be pulled"
+        return replace(built, notes=(*built.notes, note))
 
     # --- pulling ---------------------------------------------------------------------------------
 
