@@ -13,6 +13,7 @@ from pytest_infranoise.admission.budget import (
 from pytest_infranoise.admission.cpus import take_cpus
 from pytest_infranoise.admission.folder import default_directory
 from pytest_infranoise.admission.ledger import AdmissionLedger, AdmissionStoppedError, Grant
+from pytest_infranoise.admission.waiting import Waiting
 
 __all__ = [
     "AdmissionLedger",
@@ -21,6 +22,7 @@ __all__ = [
     "Budget",
     "Grant",
     "Request",
+    "Waiting",
     "ceiling_bytes",
     "check_guarantees",
     "default_budget",

@@ -35,10 +35,13 @@ from pytest_infranoise.admission.entry import (
     birth_of_living,
 )
 from pytest_infranoise.admission.folder import default_directory, make_private
+from pytest_infranoise.admission.waiting import Waiting, waiting_of
 from pytest_infranoise.errors import InfranoiseError, UsageError
 
 LOOK_SECONDS = 0.1
 """How often the head of the queue looks for holders that died, and everybody for `should_stop`."""
+TELL_SECONDS = 30.0
+"""How often a request that waits tells what for."""
 LOOKS_BEHIND = 10
 """Behind the head every tenth look is enough: it only finds a head that died."""
 
@@ -82,7 +85,8 @@ class Grant:
 class AdmissionLedger:
     """The budget of one engine, shared by all processes of this user on this host.
 
-    `engine_id` names the engine, so that two clients of one engine share a ledger. Requests are
+    `engine_id` names the engine, so that two clients of one engine share a ledger. `name` is how
+    those who wait for this process are told of it. Requests are
     admitted first come first served: one that does not fit yet holds back those behind it, so that
     a large request is never starved. Safe to use from threads.
 
@@ -92,6 +96,8 @@ class AdmissionLedger:
 
     engine_id: str
     directory: Path | None = None
+    name: str | None = None
+    _named: int | None = field(init=False, default=None)
     _folder: Path = field(init=False)
     _mine: set[Entry] = field(init=False, default_factory=set)
 
@@ -112,11 +118,12 @@ class AdmissionLedger:
         budget: Budget,
         should_stop: Callable[[], bool] | None = None,
         on_wait: Callable[[], None] | None = None,
+        tell: Callable[[Waiting], None] | None = None,
     ) -> Grant:
         """Wait until the request fits, then return its grant, to be used in a `with` statement.
 
         `on_wait` is called once if the request has to wait, `should_stop` about ten times a second
-        while it does.
+        while it does, and `tell` every `TELL_SECONDS`.
 
         Raises:
             UsageError: the request exceeds the budget even alone.
@@ -131,7 +138,12 @@ class AdmissionLedger:
             if beside is None:
                 if on_wait is not None:
                     on_wait()
-                beside = self._wait(entry, budget, should_stop)
+
+                def look() -> None:
+                    if tell is not None:
+                        tell(self._waiting(request, nonce, time.monotonic() - began))
+
+                beside = self._wait(entry, budget, should_stop, look)
             return Grant(time.monotonic() - began, beside, lambda: self._remove(nonce))
         except BaseException:  # an interrupt too must not leave a ticket that blocks the queue
             self._remove(nonce)
@@ -155,12 +167,44 @@ class AdmissionLedger:
     def _enter(self, request: Request, budget: Budget, nonce: str) -> tuple[Entry, int | None]:
         """Take a ticket, and the share with it if it is free: then the count of other grants."""
         with self._locked() as entries:
+            self._say_name()
             beside = None if _queue(entries) else _room_for(request, entries, budget)
             entry = _next_entry(request, WAITING if beside is None else OPEN, nonce, entries)
             self._create(entry)
         return entry, beside
 
-    def _wait(self, entry: Entry, budget: Budget, should_stop: Callable[[], bool] | None) -> int:
+    def _waiting(self, request: Request, nonce: str, seconds: float) -> Waiting:
+        with self._locked() as entries:
+            names = {
+                pid: name for pid in {item.pid for item in entries} if (name := self._name(pid))
+            }
+        return waiting_of(request, nonce, seconds, entries, names)
+
+    def _name(self, pid: int) -> str | None:
+        with suppress(OSError):
+            return (self._folder / f"name.{pid}.{birth_of(pid)}").read_text("utf-8")
+        return None
+
+    def _say_name(self) -> None:
+        """Leave word of who this process is, for those who wait for what it holds."""
+        pid = os.getpid()
+        if self.name is not None and self._named != pid:
+            for path in self._folder.glob("name.*"):
+                _, other, born = path.name.split(".")
+                if str(birth_of(int(other))) != born:
+                    path.unlink(missing_ok=True)
+            file = self._folder / f"name.{pid}.{birth_of_living(pid)}"
+            file.write_text(self.name, "utf-8")
+            self._named = pid
+
+    def _wait(
+        self,
+        entry: Entry,
+        budget: Budget,
+        should_stop: Callable[[], bool] | None,
+        tell: Callable[[], None],
+    ) -> int:
+        told = time.monotonic()
         with self._locked():
             pipe = os.open(self._folder / entry.name, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -173,6 +217,9 @@ class AdmissionLedger:
                     looks = 1 if is_head else LOOKS_BEHIND
                 if should_stop is not None and should_stop():
                     raise AdmissionStoppedError("stopped while waiting for resources")
+                if time.monotonic() - told >= TELL_SECONDS:
+                    told = time.monotonic()
+                    tell()
                 looks -= 1
                 if select.select([pipe], [], [], LOOK_SECONDS)[0]:
                     os.read(pipe, 4096)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ from pytest_infranoise.backends.base import Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Ending
 from pytest_infranoise.model.task import Task
+
+BY_NAME = ("oracle", "nop", "hook")
+"""The agents that a word alone names."""
+
+_NEAR = 0.75
+"""How alike a word must be to be taken for a misspelt one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +159,20 @@ def make_agent(text: str, files: Sequence[str] = ()) -> OracleAgent | NopAgent |
             "--infra-agent: write oracle, nop, a command line, or module:function for a function "
             "on this host"
         )
+    _refuse_near_miss(text)
     return CommandAgent(text, pairs)
+
+
+def _refuse_near_miss(text: str) -> None:
+    """Refuse a single word that was meant to be one of the agents by name.
+
+    A command of such a name can still be run, by its path or in a longer command line.
+    """
+    if not text.isalpha():
+        return
+    near = get_close_matches(text.lower(), BY_NAME, n=1, cutoff=_NEAR)
+    if near:
+        raise UsageError(
+            f"--infra-agent: {text!r} is no agent; did you mean {near[0]}? A command of that name "
+            f"is written with its path, or as 'exec {text}'"
+        )

@@ -110,6 +110,7 @@ class Ceilings:
 
     def _delete(self, name: str) -> None:
         """Remove an empty ceiling; OSError as long as it is in use."""
+        _remove_inner(self._place.memory / name)
         (self._place.memory / name).rmdir()
         for place in self._place.others:
             _remove_empty(place / name)
@@ -214,6 +215,7 @@ class SliceCeilings(Ceilings):
 
     def _delete(self, name: str) -> None:
         folder = self._place.memory / name
+        _remove_inner(folder)
         if any(path.is_dir() for path in folder.iterdir()):
             raise OSError(f"{name} is in use")
         self._call("StopUnit", "ss", name, "replace")
@@ -306,6 +308,14 @@ def _write(file: Path, value: int | str) -> None:
 
 def _remove_empty(folder: Path) -> None:
     """Remove a folder with what the engine left empty in it."""
+    _remove_inner(folder)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _remove_inner(folder: Path) -> None:
+    """Remove the cgroups in a folder that sandboxes left without a process; others stay."""
     for inner, _, _ in os.walk(folder, topdown=False):
-        with contextlib.suppress(OSError):
-            Path(inner).rmdir()
+        if Path(inner) != folder:
+            with contextlib.suppress(OSError):
+                Path(inner).rmdir()

@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
         "Try every backend, opening what it needs, and say which one a run would use and why. "
-        "The exit code is 0 if some backend works."
+        "The exit code is 0 if a run would find its backend, with whatever agent."
     )
     parser.epilog = """\
 example:
@@ -37,13 +37,13 @@ def run(arguments: Namespace) -> int:
     """Print what is here."""
     print_lines(_versions())
     print_lines(_host())
-    works = False
     for name in backend_names():
         info, problem = _try(name)
-        works = works or info is not None
         print_lines(_unusable(name, problem) if info is None else _usable(info))
-    print_lines(_choices())
-    return Exit.FINE if works else Exit.FINDING
+    choices = list(_choices())
+    print_lines(choices)
+    would_stop = any(line.style == "bad" for line in choices)
+    return Exit.FINDING if would_stop else Exit.FINE
 
 
 def _try(name: str, *, informative_agent: bool = False) -> tuple[EngineInfo | None, str]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from pytest_infranoise import __version__
 from pytest_infranoise.cli.exits import Exit
 from pytest_infranoise.errors import InfranoiseError, MarkedUsageError, UsageError
+from pytest_infranoise.printable import printable
 
 PROGRAM = "infranoise"
 
@@ -124,7 +125,8 @@ def _parser(chosen: str, module: Any) -> Parser:
 def _complain(error: Exception, code: Exit) -> int:
     text = str(error) or type(error).__name__
     parts = text.split("\n") if isinstance(error, MarkedUsageError) else [text]
-    lines = ["".join(char if char.isprintable() else " " for char in part) for part in parts]
+    plain = map(printable, parts)
+    lines = ["".join(char if char.isprintable() else " " for char in part) for part in plain]
     with suppress(OSError):
         print(f"{PROGRAM}: " + "\n".join(lines), file=sys.stderr)
     return code

@@ -18,7 +18,7 @@ from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.plugin.recorder import ATTEMPT_ATTRIBUTE, ATTRIBUTE, WAIT_ATTRIBUTE
 from pytest_infranoise.plugin.runtime import Runtime
-from pytest_infranoise.trial import run_trial
+from pytest_infranoise.trial import TrialContext, run_trial
 
 LOOK_SECONDS = 0.2
 """How often a pause looks whether it is still worth waiting."""
@@ -41,7 +41,7 @@ def run_attempts(
     Raises:
         AdmissionStoppedError: the session ended while the first attempt still waited.
     """
-    context = runtime.context_of(plan.sample)
+    context = telling(item, runtime.context_of(plan.sample))
     again = Again(item, runtime, context.should_stop)
     record = runtime.redactor.trial(run_trial(plan, task, image, context))
     while again.may_try(record):
@@ -51,6 +51,11 @@ def run_attempts(
         except AdmissionStoppedError:
             break
     return record
+
+
+def telling(item: pytest.Item, context: TrialContext) -> TrialContext:
+    """Return a trial's context in which it says what it waits for."""
+    return replace(context, tell_wait=lambda words: tell_wait(item, "admission", words))
 
 
 class Again:

@@ -32,6 +32,4 @@ class DistributionHooks:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Remove what a dead worker left behind."""
         if error is not None and self._hooks.is_active:
-            pid = getattr(node, "workerinfo", {}).get("pid")
-            if pid is not None:
-                self._hooks.keeper.sweep(pid)
+            self._hooks.keeper.sweep_worker(str(node.gateway.id))

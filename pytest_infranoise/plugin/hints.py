@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_infranoise.model.outcome import Phase
+from pytest_infranoise.plugin.isolation import task_file_of
 from pytest_infranoise.report.model import one_line
 
-_CONFIG = "task.toml"
 _DEPTH = 2
 _LOOKED_AT = 2000
 _EXIT_CODES = {127: "was not found", 126: "could not be run"}
@@ -40,7 +40,7 @@ def uncollected_hint(config: pytest.Config) -> str | None:
 def no_task_hint(config: pytest.Config) -> str:
     """Return where a sweep found no task folder."""
     places = " or ".join(argument.split("::")[0] for argument in config.args)
-    return f"infranoise: no task folder (task.toml) below {places}"
+    return f"infranoise: no task folder (task.toml or task.yaml) below {places}"
 
 
 def _task_folders(folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def _task_folders(folder: Path) -> list[Path]:
     while ahead and looked_at < _LOOKED_AT:
         place, depth = ahead.pop()
         looked_at += 1
-        if (place / _CONFIG).is_file():
+        if task_file_of(place) is not None:
             found.append(place)
         elif depth < _DEPTH:
             with suppress(OSError):

@@ -17,6 +17,7 @@ from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialRecord, trial_id
 from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests, task_file_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
+from pytest_infranoise.printable import printable
 
 RECORD = pytest.StashKey[TrialRecord]()
 """Where an item keeps its trial's record until its report is made."""
@@ -211,4 +212,4 @@ def describe(record: TrialRecord) -> str:
         if phase.output.strip():
             lines.append(f"--- {phase.phase}, exit code {phase.exit_code} ---")
             lines.extend(phase.output.rstrip().splitlines()[-15:])
-    return "\n".join(lines)
+    return printable("\n".join(lines))

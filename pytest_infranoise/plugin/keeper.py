@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -18,8 +19,9 @@ from pytest_infranoise.plugin.looks import LookSchedule, decides
 from pytest_infranoise.plugin.progress import ProgressLine, WaitLine
 from pytest_infranoise.plugin.recorder import WAIT_ATTRIBUTE, StudyRecorder, trial_of
 from pytest_infranoise.plugin.repeats import Repeats
-from pytest_infranoise.plugin.runtime import Runtime, get_runtime, owner_of
+from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import SignalWatch
+from pytest_infranoise.printable import printable
 from pytest_infranoise.report.model import one_line
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ LATE_LINE = (
 )
 END_SECONDS = 5.0
 """How long sandboxes may take to go when the user wants to leave at once."""
+SECOND_SWEEP_SECONDS = 0.3
+"""An engine may still be starting a dead worker's sandbox while the first pass looks."""
+
 STOP_LINE = (
     "infranoise: stopping; running trials finish and are recorded "
     "(once more kills them without a record)"
@@ -328,12 +333,23 @@ class StudyKeeper:
         """Whether no trial was selected because none is left: on record, or in other shards."""
         return bool(self.recorder.earlier) or self.runtime.settings.shard is not None
 
-    def sweep(self, pid: int | None = None) -> None:
-        """Remove sandboxes that are left: those of one dead worker, or all of the study."""
-        if not self.runtime.has_backend or not self.recorder.is_owner:
-            return  # a study that somebody else writes has sandboxes of theirs
+    def sweep(self) -> None:
+        """Remove all sandboxes of the study that are left."""
+        # A study that somebody else writes has sandboxes of theirs.
+        if self.runtime.has_backend and self.recorder.is_owner:
+            self._sweep(None)
+
+    def sweep_worker(self, worker: str) -> None:
+        """Remove what a dead worker left; what it reserved is free already, since it is gone."""
+        owner = self.runtime.flags.owner_of(worker)
+        if owner is not None:
+            self._sweep(owner)
+            time.sleep(SECOND_SWEEP_SECONDS)
+            self._sweep(owner)
+
+    def _sweep(self, owner: str | None) -> None:
         try:
-            self.runtime.sweep(None if pid is None else owner_of(pid))
+            self.runtime.sweep(owner)
         except InfranoiseError as error:
             self.recorder.problems.append(f"sandboxes may be left: {error}")
 
@@ -403,6 +419,7 @@ class StudyKeeper:
 
     def _progress(self, line: str) -> None:
         """Write a line past pytest's capture, which may hold a running test's output."""
+        line = printable(line)
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is None or self._config.option.verbose < 0:
             return
@@ -421,4 +438,4 @@ class StudyKeeper:
         try:
             action()
         except InfranoiseError as error:
-            raise pytest.UsageError(*str(error).splitlines()) from error
+            raise pytest.UsageError(*printable(str(error)).splitlines()) from error

@@ -15,7 +15,7 @@ from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
-from pytest_infranoise.plugin.attempts import Again
+from pytest_infranoise.plugin.attempts import Again, telling
 from pytest_infranoise.plugin.hints import DEADLINE_NOTE
 from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
@@ -97,7 +97,7 @@ def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
     """Open the trial's sandbox; while the engine is away, wait for it and try again."""
     try:
         task, plan = _task_of(runtime, item), plan_marked(runtime, item)
-        image, context = runtime.image_of(task), runtime.context_of(plan.sample)
+        image, context = runtime.image_of(task), telling(item, runtime.context_of(plan.sample))
         again = Again(item, runtime, context.should_stop)
         while True:
             trial = LiveTrial(plan, task, image, context)

@@ -1,5 +1,6 @@
 """What a process that runs trials does between collection and its first trial."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -59,13 +60,20 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
     watch = None
     if is_worker:
         ignore_signals()
-        watch = WorkerWatch(runtime.flags, lambda: runtime.sweep(runtime.owner))
+        runtime.flags.say_owner(runtime.worker, runtime.owner)
+        watch = WorkerWatch(runtime.flags, lambda: _remove_own(runtime))
         watch.start()
     try:
         prepare_images(runtime, session.items)
     except InfranoiseError:
         return watch
     return watch
+
+
+def _remove_own(runtime: Runtime) -> None:
+    """Remove this process's sandboxes; where the engine is away, that must not keep it alive."""
+    with suppress(InfranoiseError):
+        runtime.sweep(runtime.owner)
 
 
 def prepare_trial(item: pytest.Item) -> None:

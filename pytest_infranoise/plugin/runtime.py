@@ -292,7 +292,9 @@ class Runtime:
         return TrialContext(
             backend=self.backend,
             agent=self.agent,
-            ledger=AdmissionLedger(self.backend.info.engine_id),
+            ledger=AdmissionLedger(
+                self.backend.info.engine_id, name=f"study {self.handover.study}"
+            ),
             budget=self.budget,
             worker=self.worker,
             owner=self.owner,

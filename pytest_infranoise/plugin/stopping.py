@@ -82,6 +82,16 @@ class StopFlags:
                 self._decided_after = int((self.folder / "decided").read_text("ascii"))
         return self._decided_after is None or sample <= self._decided_after
 
+    def say_owner(self, worker: str, owner: str) -> None:
+        """Leave word of how a worker's sandboxes name it, for when it can say nothing any more."""
+        self._put(f"owner-{worker}", owner)
+
+    def owner_of(self, worker: str) -> str | None:
+        """Return what a worker has left word of; None if it never opened an engine."""
+        with suppress(FileNotFoundError):
+            return (self.folder / f"owner-{worker}").read_text("utf-8")
+        return None
+
     def clear(self) -> None:
         """Remove the flags and their folder."""
         with suppress(FileNotFoundError):
@@ -89,13 +99,18 @@ class StopFlags:
                 file.unlink(missing_ok=True)
             self.folder.rmdir()
 
+    def _make_folder(self) -> None:
+        """Make the folder, and the one around it, which ledgers share and must be private too."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+
     def _raise(self, name: str) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_folder()
         (self.folder / name).touch()
 
     def _put(self, name: str, text: str, *, is_first_kept: bool = False) -> None:
         """Write a flag that says something, so that nobody reads half of it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_folder()
         draft = self.folder / f"{name}.{os.getpid()}"
         draft.write_text(text, "utf-8")
         if not is_first_kept:

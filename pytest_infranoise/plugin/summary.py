@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_infranoise.report.view import StudyView
 
 TRIAL_LINES = 40
+LONG_WAIT_SECONDS = 10.0
 
 _MARKUP: dict[Style, dict[str, bool]] = {
     "plain": {},
@@ -122,7 +123,8 @@ def print_summary(
     for line in lines:
         terminal.write_line(line.text, **_MARKUP[line.style])
     for text in (
-        *left_out_lines(recorder.runtime), *cost_lines(recorder), *halt_lines(recorder)
+        *left_out_lines(recorder.runtime), *cost_lines(recorder), *halt_lines(recorder),
+        *wait_lines(recorder.records),
     ):  # fmt: skip
         terminal.write_line(text, yellow=True)
     agent = one_line(recorder.runtime.agent_facts["name"], 60)
@@ -163,6 +165,18 @@ def cost_lines(recorder: StudyRecorder) -> list[str]:
     if unknown:
         lines.append(f"the cost of {unknown} of {usage.attempts} attempt(s) is unknown")
     return lines
+
+
+def wait_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say how long trials waited for their guarantee, where one waited long."""
+    waits = [record.get("admission_wait_seconds") or 0.0 for record in records]
+    if max(waits, default=0.0) < LONG_WAIT_SECONDS:
+        return []
+    number = sum(seconds >= 1 for seconds in waits)
+    return [
+        f"{number} trial(s) waited for admission, {sum(waits):.0f} s in all, the longest "
+        f"{max(waits):.0f} s"
+    ]
 
 
 def halt_lines(recorder: StudyRecorder) -> list[str]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_infranoise.printable import printable
+
 Style = Literal["plain", "bold", "good", "bad", "warn", "dim"]
 Align = Literal["<", ">"]
 
@@ -45,7 +47,7 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> lis
 
 def one_line(text: str, limit: int = 200) -> str:
     """Return text from outside as one printable line, so that it cannot steer a terminal."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
+    shown = "".join(char if char.isprintable() else " " for char in printable(text))
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 

@@ -131,7 +131,7 @@ def _edited(text: str, band: Mapping[str, Value], path: Path) -> str:
     except ImportError:
         raise UsageError(
             "--write: task files are edited with tomlkit, which is not installed; "
-            "pip install 'pytest-infranoise[calibrate]'"
+            "pip install 'tomlkit>=0.12'"
         ) from None
     is_new = False
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_infranoise.errors import UsageError
 
-INSTALL = "pip install 'pytest-infranoise[swebench]'"
+INSTALL = "pip install 'pyarrow>=15'"
 
 
 def read_rows(path: Path, *, where: str) -> list[dict[str, Any]]:

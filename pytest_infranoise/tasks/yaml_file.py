@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_infranoise.errors import UsageError
 
-INSTALL = "pip install 'pytest-infranoise[yaml]'"
+INSTALL = "pip install 'PyYAML>=6.0'"
 MAX_VALUES = 100_000
 """More than any task has; aliases (`*name`) can make a short file stand for billions."""
 

@@ -18,10 +18,10 @@ class TrialContext:
 
     `admit` says whether the guarantee or the kill threshold is reserved on the host. `environment`
     holds host variables that the user passes through by name; their values are never recorded.
-    `should_stop` is asked while a trial waits for admission. `ceiling_bytes` is what all trials of
-    the run together may use, None for no ceiling. `reclassify` gets a trial's `task`, `plan`,
-    `evidence`, `phases` (records) and `classification` as keywords, and returns the final
-    classification, with a note if it is another one.
+    `should_stop` is asked while a trial waits for admission, `tell_wait` is told of what.
+    `ceiling_bytes` is what all trials of the run together may use, None for no ceiling.
+    `reclassify` gets a trial's `task`, `plan`, `evidence`, `phases` (records) and `classification`
+    as keywords, and returns the final classification, with a note if it is another one.
     """
 
     backend: Backend
@@ -38,4 +38,5 @@ class TrialContext:
     environment: Mapping[str, str] = field(default_factory=dict)
     masked_paths: Sequence[Path] = ()
     should_stop: Callable[[], bool] = lambda: False
+    tell_wait: Callable[[str], None] = lambda words: None
     reclassify: Callable[..., tuple[Classification, str | None]] | None = None

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from pytest_infranoise.admission import request_for, take_cpus
+from pytest_infranoise.admission import Waiting, request_for, take_cpus
 from pytest_infranoise.agents.base import INSTRUCTION_PATH
 from pytest_infranoise.agents.shell import missing_bash
 from pytest_infranoise.backends.base import HasServices, Sandbox, SandboxRequest, StepResult
@@ -223,9 +223,16 @@ class LiveTrial:
         )
         self._observed.grant = self._stack.enter_context(
             self.context.ledger.admit(
-                request, budget=self.context.budget, should_stop=self.context.should_stop
+                request,
+                budget=self.context.budget,
+                should_stop=self.context.should_stop,
+                tell=self._tell_wait,
             )
         )
+
+    def _tell_wait(self, waiting: Waiting) -> None:
+        context = self.context
+        context.tell_wait(waiting.words(context.budget, context.ledger.name))
 
     def _open(self) -> None:
         context, allocation = self.context, self.plan.allocation

@@ -173,9 +173,7 @@ def test_what_a_dead_run_left_goes_when_the_next_one_starts(
     ceilings.remove(study + "-next")
 
 
-def test_unheld_ceilings_are_found_and_removed_when_they_are_empty(
-    place: CeilingPlace, study: str
-) -> None:
+def test_unheld_ceilings_are_found_and_removed(place: CeilingPlace, study: str) -> None:
     trees = Hierarchies(place.version, place.memory, place.others)
 
     def unheld() -> dict[str, Callable[[], None]]:
@@ -185,10 +183,6 @@ def test_unheld_ceilings_are_found_and_removed_when_they_are_empty(
     folder = ceilings.make(study, CEILING)
     assert study not in unheld()
     ceilings.close()
-    (folder / "inner").mkdir()
-    with pytest.raises(OSError):  # noqa: PT011 - whatever the kernel says
-        unheld()[study]()
-    (folder / "inner").rmdir()
     unheld()[study]()
     assert not folder.exists()
 
@@ -229,3 +223,29 @@ def test_whether_a_ceiling_was_reached_is_known_after_its_child_is_gone(
     paths = CgroupPaths(version, ceiling / "gone")
     assert ceiling_of(paths) == 100 * MIB
     assert ceiling_was_reached(paths) is was_reached
+
+
+def test_a_stale_ceiling_goes_with_the_empty_cgroups_that_are_in_it(
+    place: CeilingPlace, study: str
+) -> None:
+    folder = place.memory / f"{PREFIX}{study}"
+    (folder / "left" / "below").mkdir(parents=True)
+    ceilings = Ceilings(place)
+    ceilings.remove_unheld(folder.name)
+    assert not folder.exists()
+
+
+def test_a_ceiling_in_which_something_runs_stays(place: CeilingPlace, study: str) -> None:
+    folder = place.memory / f"{PREFIX}{study}"
+    (folder / "empty").mkdir(parents=True)
+    (folder / "used").mkdir()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            (folder / "used" / "cgroup.procs").write_text(str(process.pid))
+            with pytest.raises(OSError, match="busy"):
+                Ceilings(place).remove_unheld(folder.name)
+            assert (folder / "used").is_dir()
+        finally:
+            process.kill()
+    Ceilings(place).remove_unheld(folder.name)
+    assert not folder.exists()

@@ -27,7 +27,7 @@ def test_a_working_docker_engine(docker_backend, without_local, command):
 
 def test_a_working_local_backend(local_backend, without_docker, command):
     code, out, err = command("doctor")
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")
     assert f"local: works ({local_backend.info.engine}" in out
     assert "docker: does not work" in out
     assert "no-engine.sock" in out
@@ -42,7 +42,7 @@ def test_the_local_backend_where_no_engine_was_named(local_backend, command, mon
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.setattr(connection, "DEFAULT_SOCKET", f"unix://{tmp_path}/no-engine.sock")
     code, out, _ = command("doctor")
-    assert code == 0
+    assert code == 1
     assert "a run with the oracle or nop would use local" in out
     assert "a run with any other agent would stop" in out
 

@@ -78,6 +78,9 @@ start() {
         return
     fi
     install_engine
+    # An engine that was started here before would remove the default bridge that it remembers, and
+    # with an address pool docker0 along with it, whoever's that is by now: it must remember none.
+    rm -f "$DIR/data/network/files/local-kv.db"
     # Debian starts its own service on install where there is an init; ours is apart from it.
     # shellcheck disable=SC2046 # flags
     setsid dockerd $(network_flags) --data-root "$DIR/data" --exec-root "$DIR/exec" --pidfile "$DIR/docker.pid" \

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +103,10 @@ def test_a_worker_that_dies_costs_one_trial_and_leaves_nothing(
     )
     victim = int(containers[0]["Labels"]["pytest-infranoise.owner"].rpartition(":")[2])
     os.kill(victim, signal.SIGKILL)
+    own = {"label": f"pytest-infranoise.owner={containers[0]['Labels']['pytest-infranoise.owner']}"}
+    api = docker_backend.client.api
+    wait_until(lambda: not api.containers(all=True, filters=own), seconds=5)
+    assert process.poll() is None  # gone while the run goes on, not at its end
     output, _ = process.communicate(timeout=120)
     causes = sorted(str(record["cause"]) for record in one_bench.records())
     assert causes == ["None", "None", "worker_lost"], output
@@ -173,3 +178,30 @@ def test_a_container_removed_from_outside_is_an_infra_error(
     (record,) = one_bench.records()
     assert (record["outcome"], record["cause"]) == ("infra_error", "sandbox_lost"), output
     assert record["oom_kills"] is None
+
+
+@pytest.mark.parametrize("way", ["os._exit(9)", "os.kill(os.getpid(), 11)"])
+def test_what_a_dead_worker_left_on_this_host_goes_while_the_run_goes_on(
+    local_bench: Bench, local_backend: Any, way: str
+) -> None:
+    dying = f"dying-{os.getpid()}"  # the run folder is shared with other runs
+    for name in ("calm", dying):
+        local_bench.task(name)
+    (local_bench.path / "solver.py").write_text(
+        "import os\n"
+        "def solve(instruction, sandbox):\n"
+        "    sandbox.exec('sleep 2')\n"
+        f"    {way} if sandbox.task.name == '{dying}' else sandbox.exec('sleep 5')\n"
+    )
+    process = local_bench.start("--infra-multipliers=1", "--infra-agent=solver:solve", "-n2")
+    run = Path(local_backend.info.details["base"])
+
+    def left() -> list[str]:
+        return [path.name for path in run.glob(f"sandboxes/{dying}*")]
+
+    wait_until(left)
+    wait_until(lambda: not left(), seconds=5)
+    assert process.poll() is None
+    output, _ = process.communicate(timeout=60)
+    causes = {record["task"]: record["cause"] for record in local_bench.records()}
+    assert causes[dying] == "worker_lost", output

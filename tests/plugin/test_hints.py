@@ -131,7 +131,7 @@ def test_a_sweep_over_a_folder_without_tasks_says_so(plain_bench):
     (plain_bench.path / "empty").mkdir()
     result = plain_bench.pytester.runpytest_inprocess("empty", "--infra-multipliers=1,3")
     assert result.ret == 5
-    assert "infranoise: no task folder (task.toml) below empty" in result.outlines
+    assert "infranoise: no task folder (task.toml or task.yaml) below empty" in result.outlines
 
 
 def test_task_folders_beside_a_marked_test_are_not_passed_over_silently(tasks):

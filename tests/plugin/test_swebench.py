@@ -198,7 +198,10 @@ def test_what_an_agent_leaves_in_the_repository_is_verified(
 
 
 def test_what_is_left_out_is_said(
-    run: Callable[..., pytest.RunResult], bench: Bench, repository: Repository
+    run: Callable[..., pytest.RunResult],
+    bench: Bench,
+    repository: Repository,
+    docker_backend: Any,  # a dry run shows what the engine would enforce
 ) -> None:
     rows = [repository.row("none", instance_id=name) for name in ("one", "two", "three")]
     options = (write_predictions(bench, {"two": "", "four": ""}), "--infra-dry-run")

@@ -9,6 +9,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause
+from pytest_infranoise.printable import printable
 
 CONFLICT = 409
 
@@ -30,7 +31,7 @@ def explain(error: BaseException) -> str:
 
 def one_line(text: str) -> str:
     """Return text with every run of white space, line ends too, as one space."""
-    return " ".join(text.split())
+    return " ".join(printable(text).split())
 
 
 def is_gone(error: Exception) -> bool:
