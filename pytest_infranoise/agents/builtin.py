@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.agents.base import IN_SANDBOX, AgentStep
-from pytest_infranoise.agents.files import put_folder
+from pytest_infranoise.agents.files import put_folder, text_of
 from pytest_infranoise.agents.shell import script_command
-from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.backends.base import SHELL, Sandbox, StepResult
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Ending
 from pytest_infranoise.model.task import Task
@@ -47,12 +47,15 @@ class OracleAgent:
     def prepare(self, sandbox: Sandbox, task: Task) -> None:
         """Copy the solution to /solution, where the task's author expects it."""
         folders = [] if task.solution is None else [task.solution]
-        put_folder(sandbox, "/solution", folders, task.solution_files)
+        put_folder(sandbox, "/solution", folders, task.solution_files, script="solve.sh")
 
     def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
-        """Run the solution; a lost x bit is no reason to fail."""
+        """Run the solution by its own interpreter line; a lost x bit is no reason to fail."""
+        task = step.task
+        folders = [] if task.solution is None else [task.solution]
+        text = text_of("solve.sh", folders, task.solution_files)
         return sandbox.exec(
-            script_command("/solution/solve.sh"),
+            script_command(sandbox, "/solution/solve.sh", text),
             timeout_seconds=step.timeout_seconds,
             environment={**step.environment, **step.task.solution_environment},
             workdir=step.task.workdir,
@@ -115,7 +118,7 @@ class CommandAgent:
     def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
         """Run the command to its end or its deadline."""
         return sandbox.exec(
-            ["sh", "-c", self.command],
+            [SHELL, "-c", self.command],
             timeout_seconds=step.timeout_seconds,
             environment=step.environment,
             workdir=step.task.workdir,

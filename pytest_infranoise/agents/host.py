@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_infranoise.agents.base import ON_HOST, AgentResult, AgentStep
-from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.backends.base import SHELL, Sandbox, StepResult
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Ending
 from pytest_infranoise.model.task import Task
@@ -98,7 +98,7 @@ class AgentSandbox:
             AgentDeadlineError: the phase's deadline came first.
             SandboxError: the sandbox or its engine is gone.
         """
-        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        argv = [SHELL, "-c", command] if isinstance(command, str) else list(command)
         with self._open():
             remaining = self.remaining_seconds
             limits = [item for item in (timeout_seconds, remaining) if item is not None]

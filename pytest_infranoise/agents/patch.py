@@ -37,12 +37,12 @@ class PatchAgent:
 
     def prepare(self, sandbox: Sandbox, task: Task) -> None:
         """Put the patch in."""
-        put_folder(sandbox, FOLDER, (), self.files[task.name])
+        put_folder(sandbox, FOLDER, (), self.files[task.name], script="solve.sh")
 
     def run(self, sandbox: Sandbox, step: AgentStep) -> StepResult:
         """Apply the patch; one that does not apply leaves its reason for the verification."""
         return sandbox.exec(
-            script_command(f"{FOLDER}/solve.sh"),
+            script_command(sandbox, f"{FOLDER}/solve.sh", self.files[step.task.name]["solve.sh"]),
             timeout_seconds=step.timeout_seconds,
             environment=step.environment,
             workdir=step.task.workdir,

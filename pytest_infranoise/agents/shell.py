@@ -3,41 +3,67 @@
 The format's own harness runs everything in the task's container by `bash -c`. So a script without
 an interpreter line is a bash script, and a healthcheck is a line of bash. An image without bash
 cannot be used there at all; here its `sh` is taken, with a note in the record.
+
+An agent may have been at work where a script runs. So an interpreter is named by an absolute path,
+and is looked for only in the system folders of the image: a name that an agent has put on PATH, in
+its own home say, never runs the tests as root.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_infranoise.backends.base import Sandbox
+from pytest_infranoise.backends.base import SHELL, Sandbox
 from pytest_infranoise.model.task import MAIN_SERVICE, Task
 
-SH = "/bin/sh"
-BASHES = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
-"""Absolute, since an agent may write into a folder of PATH."""
+SH = SHELL
 
-_FIND = f"for bash in {' '.join(BASHES)}; do [ ! -x $bash ] || exec $bash"
-_BY_BASH = f'{_FIND} "$@"; done; exec {SH} "$@"'
+_ENV = ("/usr/bin/env", "/bin/env")
+_MAX_SCRIPT_BYTES = 1 << 20
 
 
-def bash_command(*arguments: str) -> list[str]:
+def bash_command(sandbox: Sandbox, *arguments: str) -> list[str]:
     """Return the command of a bash with these arguments; of `sh` where the image has no bash."""
-    return [SH, "-c", _BY_BASH, "sh", *arguments]
+    return [sandbox.program("bash") or SH, *arguments]
 
 
-def script_command(path: str, *, output_path: str | None = None) -> list[str]:
-    """Return the command that runs a script by its interpreter line, by bash where it has none.
+def script_command(sandbox: Sandbox, path: str, text: str | None) -> list[str]:
+    """Return the command that runs the script at `path`, as its own first line says.
 
-    By `exec`, so that what is killed is the script and not a shell around it. With `output_path`
-    stdout and stderr go there.
+    By bash where it has none. `text` is the script's, None for one that only the sandbox has.
     """
-    redirect = f" >{output_path} 2>&1" if output_path else ""
-    return bash_command("-c", f"[ -x {path} ] || chmod +x {path}; exec {path}{redirect}")
+    if text is None:
+        content = sandbox.read(path, max_bytes=_MAX_SCRIPT_BYTES) or b""
+        text = content.decode("utf-8", "replace")
+    words = _interpreter(text)
+    if not words:
+        return bash_command(sandbox, path)
+    named = _named_by_env(words)
+    found = sandbox.program(named[0]) if named else None
+    return [found, *named[1:], path] if found else [*words, path]
+
+
+def _interpreter(text: str) -> list[str]:
+    """Return the program of a first line and its argument, which the kernel leaves in one piece."""
+    if not text.startswith("#!"):
+        return []
+    return text[2:].partition("\n")[0].strip().split(maxsplit=1)
+
+
+def _named_by_env(words: list[str]) -> list[str]:
+    """Return the command that `env` is to look up on PATH; empty for any other interpreter."""
+    if words[0] not in _ENV or len(words) == 1:
+        return []
+    named = words[1].removeprefix("-S ").split()
+    is_plain = (
+        named and "=" not in named[0] and not named[0].startswith("-") and "/" not in named[0]
+    )
+    return named if is_plain else []
 
 
 def missing_bash(sandbox: Sandbox, task: Task) -> str | None:
     """Return a note where something of a task is meant for bash and its sandbox has none."""
     meant = next(_meant_for_bash(task), None)
-    if meant is None or sandbox.exec([SH, "-c", f"{_FIND} -c :; done; exit 1"]).exit_code == 0:
+    if meant is None or sandbox.program("bash") is not None:
         return None
     return f"{meant} is meant for bash, which the image does not have: run by {SH}"
 

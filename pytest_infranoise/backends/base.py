@@ -6,8 +6,8 @@ container vanished) is a `SandboxError`; the *command* failing is a value, a `St
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pytest_infranoise.model.enforcement import DEFAULT_ENFORCEMENT, Enforcement
 from pytest_infranoise.model.install import AgentInstall
@@ -67,6 +67,65 @@ def cannot_install(info: EngineInfo) -> str:
     )
 
 
+SHELL = "/bin/sh"
+"""The shell of our own steps: by its absolute path, since an agent may have put a name on PATH."""
+SYSTEM_FOLDERS = (
+    "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+)  # fmt: skip
+"""Where programs are looked for that run scripts: in no folder that a task has put on PATH."""
+OWN_ENVIRONMENT = {
+    "PATH": ":".join(SYSTEM_FOLDERS), "LD_PRELOAD": "", "LD_LIBRARY_PATH": "", "ENV": "",
+}  # fmt: skip
+"""What a step of our own runs with, whatever the image or the task has set."""
+OWN_STEP_SECONDS = 20.0
+"""How long a step of our own may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What is laid into a sandbox at one path; it belongs to root.
+
+    `source` is a host file or folder, None for a folder without content. `over` says what may lie
+    there: `nothing`, so that it is made anew; `image`, made anew too, but over what the image
+    itself has there; `all`, over whatever is there. `mode` is that of the target itself, None for
+    that of the source. With `is_public` every user can read what a folder holds, and run its
+    `script`.
+    """
+
+    target: str
+    source: Path | None = None
+    over: Literal["nothing", "image", "all"] = "nothing"
+    mode: int | None = None
+    is_public: bool = False
+    script: str | None = None
+
+    def mode_of(self, name: str, own: int, *, is_folder: bool) -> int:
+        """Return the mode of an entry: `name` is its path below the target, "" the target."""
+        if name == "" and self.mode is not None:
+            return self.mode
+        if not self.is_public:
+            return own
+        runs = is_folder or name == self.script
+        return own | (0o555 if runs else 0o444)
+
+
+def check_target(placement: Placement) -> None:
+    """Refuse a path that nothing can be laid at; the root itself can only be laid over."""
+    path = PurePosixPath(placement.target)
+    is_root = path == PurePosixPath("/") and placement.over != "all"
+    if not path.is_absolute() or is_root or ".." in path.parts:
+        raise ValueError(f"not an absolute path below the root: {placement.target!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the task sees of the machine; these are the host's unless something hides them."""
+
+    cpus: int | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
     """Everything a backend needs to open one sandbox.
@@ -75,7 +134,7 @@ class SandboxRequest:
     step; `masked_paths` are host folders that must not be visible inside (local backend).
     `allocation` is what the engine itself is to enforce, `enforcement` how. `ceiling_bytes` is what
     all sandboxes of the study together may use, None for no ceiling of ours. `cpus` are the CPUs
-    that the sandbox is bound to, None for all.
+    that the sandbox is bound to, None for all. `placements` are laid in before the first step.
     """
 
     study: str
@@ -89,6 +148,7 @@ class SandboxRequest:
     enforcement: Enforcement = DEFAULT_ENFORCEMENT
     ceiling_bytes: int | None = None
     cpus: tuple[int, ...] | None = None
+    placements: Sequence[Placement] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +204,14 @@ class Sandbox(Protocol):
         environment: Mapping[str, str] | None = None,
         workdir: str | None = None,
         user: str | None = None,
+        tail_bytes: int = OUTPUT_TAIL_BYTES,
     ) -> StepResult:
         """Run one command to its end or its deadline; at the deadline everything is killed.
 
         A background child that holds stdout open does not delay the result. `user` None is root;
-        `workdir` None is the image's. A command that does not exist returns 127, one that cannot be
-        executed 126, as from a shell.
+        `workdir` None is the image's, which is made again if it is gone. A command that
+        does not exist returns 127, one that cannot be executed 126, as from a shell. `tail_bytes`
+        is how much of its output is kept.
 
         Raises:
             SandboxError: the sandbox or its engine is gone.
@@ -166,8 +228,24 @@ class Sandbox(Protocol):
             SandboxError: the sandbox is gone, or its disk is full.
         """
 
+    def place(self, placements: Sequence[Placement]) -> None:
+        """Lay files and folders in, one after the other, without any program of the sandbox.
+
+        Links that a step left at a target, or in place of one of the targets' parents that is a
+        target itself, are replaced, never followed.
+
+        Raises:
+            SandboxError: the sandbox is gone, or its disk is full.
+        """
+
     def read(self, path: str, *, max_bytes: int) -> bytes | None:
         """Return a file's last `max_bytes` bytes, or None if there is no such regular file."""
+
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        """Return the last bytes of regular files in a folder, by name; missing ones are absent.
+
+        `max_bytes` says by name how many.
+        """
 
     def get(self, source: str, target: Path) -> None:
         """Copy a file or folder out of the sandbox to the host path `target`.
@@ -190,6 +268,22 @@ class Sandbox(Protocol):
 
     def effective_limits(self) -> EffectiveLimits:
         """Read the limits back from the kernel or the engine."""
+
+    @property
+    def workdir(self) -> str:
+        """The folder in which steps run that name none."""
+
+    def program(self, name: str) -> str | None:
+        """Return where the image has a program in its system folders, None where in none of them.
+
+        What steps have changed since is not looked at.
+        """
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        """Return the first of these paths at which a step has changed or removed what was there."""
+
+    def seen(self) -> Seen:
+        """Say what a step sees of the machine."""
 
     def is_alive(self) -> bool:
         """Whether the sandbox still stands (its holder runs)."""

@@ -9,7 +9,7 @@ from docker import DockerClient
 
 from pytest_infranoise.backends.base import LABEL, OWNER_LABEL
 from pytest_infranoise.backends.docker.images import IMAGE_LABEL
-from pytest_infranoise.backends.docker.sandbox import remove
+from pytest_infranoise.backends.docker.pristine import remove
 from pytest_infranoise.cli.leftovers import Found, Life, life_of_owner
 
 

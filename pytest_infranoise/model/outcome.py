@@ -185,7 +185,8 @@ class Verdict:
 
     `detail` is one line on what is behind a problem or a failure. `rewards` are the named numbers
     that the score was made of. `network_failed` says that `detail` proves that the network failed
-    the verification's own bootstrap.
+    the verification's own bootstrap. `by_agent` says that the agent itself took away what the tests
+    run with: it has not passed, whatever else became of them.
     """
 
     passed: bool = False
@@ -194,6 +195,7 @@ class Verdict:
     detail: str | None = None
     network_failed: bool = False
     rewards: Mapping[str, float] = field(default_factory=dict, compare=False)
+    by_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,8 @@ def _model_unavailable(evidence: Evidence) -> Classification | None:
 
 def _verifier_failed(evidence: Evidence) -> Classification | None:
     verdict = evidence.verdict
+    if verdict is not None and verdict.by_agent:
+        return None
     if any(item.ending is Ending.DEADLINE for item in evidence.of(Phase.VERIFY)):
         words = "the verifier ran into its deadline"
         if verdict is not None and verdict.network_failed:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_infranoise.backends.base import StepResult
+from pytest_infranoise.backends.base import SHELL, StepResult
 from pytest_infranoise.model.outcome import Ending
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.trial import LiveTrial
@@ -80,7 +80,7 @@ class InfraSandbox:
             SandboxError: the sandbox or its engine is gone. The trial is then an `infra_error`.
         """
         sandbox = self._trial.sandbox
-        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        argv = [SHELL, "-c", command] if isinstance(command, str) else list(command)
         before = sandbox.counters().oom_kills
         result = sandbox.exec(
             argv,

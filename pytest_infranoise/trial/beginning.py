@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from pytest_infranoise.agents.shell import SH
-from pytest_infranoise.backends.base import Sandbox
+from pytest_infranoise.backends.base import Placement, Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.task import PreparedImage, Task
 
-_BESIDE = "/infranoise/files"
 _IN_BACKGROUND = '"$@" </dev/null >/dev/null 2>&1 &'
 _KEEP_UP = ("sh", "-c", "sleep infinity")
 """What the format's own harness gives an image's ENTRYPOINT to run."""
@@ -30,23 +29,24 @@ def begin(sandbox: Sandbox, task: Task, image: PreparedImage) -> None:
             user=image.user,
         )
     if task.files is not None:
-        failure = lay_over(sandbox, task.files, working_folder(sandbox, task))
-        if failure is not None:
-            raise SandboxError(
-                Cause.SANDBOX_START, f"the files of {task.files.name}/ could not be put: {failure}"
-            )
+        lay_over(sandbox, task.files, working_folder(sandbox, task))
 
 
 def working_folder(sandbox: Sandbox, task: Task) -> str:
     """Return the folder in which a task's commands run."""
-    return task.workdir or sandbox.exec(["pwd"]).output.strip() or "/"
+    return task.workdir or sandbox.workdir
 
 
-def lay_over(sandbox: Sandbox, files: Path, target: str) -> str | None:
-    """Copy a host folder's contents over those of a folder; return what went wrong, if anything."""
-    # Beside, not at the target: putting replaces what is there.
-    sandbox.put(files, _BESIDE)
-    copied = sandbox.exec(
-        [SH, "-c", f'mkdir -p "$1" && cp -a {_BESIDE}/. "$1"/ && rm -rf {_BESIDE}', "sh", target]
-    )
-    return None if copied.exit_code == 0 else copied.output.strip() or f"{copied.exit_code}"
+def lay_over(sandbox: Sandbox, files: Path, target: str) -> None:
+    """Lay a host folder's contents over those of a folder.
+
+    Raises:
+        SandboxError: `sandbox_start`, they could not be put.
+    """
+    try:
+        sandbox.place([Placement(target, files, over="all")])
+    except SandboxError as error:
+        if error.cause is not Cause.ENGINE:
+            raise
+        words = f"the files of {files.name}/ could not be put: {error}"
+        raise SandboxError(Cause.SANDBOX_START, words) from error

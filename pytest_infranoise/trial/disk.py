@@ -1,19 +1,16 @@
 """A disk that is full because the task's own limit was reached: the task's failure, no error."""
 
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 from pytest_infranoise.backends.base import Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.units import format_size
 
-_PROBE = """
-probe=/.infranoise-probe
-dd if=/dev/zero of="$probe" bs=262144 count=1 conv=fsync 2>/dev/null
-status=$?
-rm -f "$probe"
-exit "$status"
-"""
-"""Writes a quarter of a megabyte."""
+_PROBE = "/infranoise/probe"
+_PROBE_BYTES = 262144
+_FULL = ("no space left", "quota exceeded")
 
 
 def full_disk(sandbox: Sandbox) -> str | None:
@@ -22,6 +19,18 @@ def full_disk(sandbox: Sandbox) -> str | None:
         limit = sandbox.effective_limits().values.get("storage_limit_bytes")
         if limit is None:
             return None
-        if sandbox.exec(["sh", "-c", _PROBE]).exit_code not in (0, None):
+        if _is_full(sandbox):
             return f"the disk limit of {format_size(int(limit))} was reached"
     return None
+
+
+def _is_full(sandbox: Sandbox) -> bool:
+    with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
+        file = Path(folder) / "probe"
+        try:
+            for size in (_PROBE_BYTES, 0):  # and make room again
+                file.write_bytes(bytes(size))
+                sandbox.put(file, _PROBE)
+        except SandboxError as error:
+            return any(words in str(error).lower() for words in _FULL)
+    return False

@@ -29,7 +29,7 @@ def wait_until_healthy(
     while True:
         in_grace = clock() < grace_ends
         result = sandbox.exec(
-            bash_command("-c", check.command),
+            bash_command(sandbox, "-c", check.command),
             timeout_seconds=check.timeout_seconds,
             workdir=workdir,
             user=user,

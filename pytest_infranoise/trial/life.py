@@ -4,13 +4,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from pytest_infranoise.admission import Waiting, request_for, take_cpus
 from pytest_infranoise.agents.base import INSTRUCTION_PATH
 from pytest_infranoise.agents.shell import missing_bash
-from pytest_infranoise.backends.base import HasServices, Sandbox, SandboxRequest, StepResult
+from pytest_infranoise.backends.base import (
+    HasServices,
+    Placement,
+    Sandbox,
+    SandboxRequest,
+    StepResult,
+)
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.enforcement import thread_environment, whole_cores
 from pytest_infranoise.model.outcome import (
@@ -30,12 +37,12 @@ from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import Usage
 from pytest_infranoise.trial.beginning import begin
 from pytest_infranoise.trial.context import TrialContext
+from pytest_infranoise.trial.folders import first_folders, instruction
 from pytest_infranoise.trial.healthcheck import wait_until_healthy
 from pytest_infranoise.trial.outage import judge_outage, name_outage
 from pytest_infranoise.trial.phases import PhaseRun, merge_setup, utc_now
 from pytest_infranoise.trial.policing import PolicedSandbox, police
 from pytest_infranoise.trial.record import Observed, make_record
-from pytest_infranoise.trial.seen import SETUP_SCRIPT, Seen
 
 
 class LiveTrial:
@@ -236,7 +243,11 @@ class LiveTrial:
 
     def _open(self) -> None:
         context, allocation = self.context, self.plan.allocation
-        sandbox = context.backend.open(self.request(self.task, self.image, allocation))
+        request = self.request(self.task, self.image, allocation)
+        with _instruction(self.task) as placements:
+            sandbox = context.backend.open(
+                replace(request, placements=(*request.placements, *placements))
+            )
         self._engine_sandbox = sandbox
         self._police = police(
             sandbox, context.enforcement, allocation.memory_limit_bytes, context.backend.info
@@ -245,9 +256,7 @@ class LiveTrial:
         self._stack.callback(sandbox.close)
         self._sandbox = sandbox
         self._observed.effective = sandbox.effective_limits()
-        self._observed.seen = Seen.parse(sandbox.exec(["sh", "-c", SETUP_SCRIPT]))
-        if self.task.instruction is not None:
-            put_text(sandbox, self.task.instruction, INSTRUCTION_PATH)
+        self._observed.seen = sandbox.seen()
         if (note := missing_bash(sandbox, self.task)) is not None:
             self.note(note)
         begin(sandbox, self.task, self.image)
@@ -276,6 +285,7 @@ class LiveTrial:
             enforcement=enforcement,
             ceiling_bytes=context.ceiling_bytes,
             cpus=cpus,
+            placements=first_folders(),
         )
 
 
@@ -305,13 +315,22 @@ def await_health(sandbox: Sandbox, task: Task, user: str | None) -> None:
         wait_until_healthy(sandbox, task.healthcheck, workdir=task.workdir, user=user)
 
 
-def put_text(sandbox: Sandbox, text: str, target: str) -> None:
-    """Write a text file into the sandbox."""
+@contextmanager
+def _instruction(task: Task) -> Iterator[list[Placement]]:
+    """Where a task's instruction goes, while its file is there; nothing for a task without one."""
+    if task.instruction is None:
+        yield []
+        return
     with tempfile.TemporaryDirectory(prefix="infranoise-") as folder:
-        source = Path(folder) / Path(target).name
-        source.write_text(text, encoding="utf-8")
-        source.chmod(0o644)
-        sandbox.put(source, target)
+        file = Path(folder) / "instruction.md"
+        file.write_text(task.instruction, encoding="utf-8")
+        yield instruction(file)
+
+
+def put_instruction(sandbox: Sandbox, task: Task) -> None:
+    """Lay the instruction of a task, or of one of its steps, into an open sandbox."""
+    with _instruction(task) as placements:
+        sandbox.place(placements)
 
 
 def _trial_environment(plan: TrialPlan, task: Task) -> dict[str, str]:

@@ -12,7 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_infranoise.backends.base import EffectiveLimits, EngineInfo, Sandbox, StepResult
+from pytest_infranoise.backends.base import (
+    OUTPUT_TAIL_BYTES,
+    EffectiveLimits,
+    EngineInfo,
+    Placement,
+    Sandbox,
+    Seen,
+    StepResult,
+)
 from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Enforcement
@@ -200,6 +208,7 @@ class PolicedSandbox(Closing):
         environment: Mapping[str, str] | None = None,
         workdir: str | None = None,
         user: str | None = None,
+        tail_bytes: int = OUTPUT_TAIL_BYTES,
     ) -> StepResult:
         """Run one command (`base.Sandbox.exec`); a kill that ends the trial is its ending."""
         self._require_standing()
@@ -213,6 +222,7 @@ class PolicedSandbox(Closing):
                 environment=environment,
                 workdir=workdir,
                 user=user,
+                tail_bytes=tail_bytes,
             )
         except SandboxError:  # a kill may have taken the sandbox itself along
             if not self._ends_here(expect_kill=True):
@@ -272,10 +282,20 @@ class PolicedSandbox(Closing):
         self._require_standing()
         self._inner.put(source, target)
 
+    def place(self, placements: Sequence[Placement]) -> None:
+        """Lay files in (`base.Sandbox.place`), unless the trial has been ended."""
+        self._require_standing()
+        self._inner.place(placements)
+
     def read(self, path: str, *, max_bytes: int) -> bytes | None:
         """Read a file (`base.Sandbox.read`), unless the trial has been ended."""
         self._require_standing()
         return self._inner.read(path, max_bytes=max_bytes)
+
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        """Read files of a folder (`base.Sandbox.read_folder`), unless the trial has been ended."""
+        self._require_standing()
+        return self._inner.read_folder(path, max_bytes)
 
     def get(self, source: str, target: Path) -> None:
         """Copy out of the sandbox (`base.Sandbox.get`), unless the trial has been ended."""
@@ -314,6 +334,23 @@ class PolicedSandbox(Closing):
             return limits
         values = {**limits.values, "memory_watch_bytes": self._overrun.threshold_bytes}
         return EffectiveLimits(values, f"{limits.source}, {LENIENT_WATCHDOG}")
+
+    @property
+    def workdir(self) -> str:
+        """The folder in which steps run that name none."""
+        return self._inner.workdir
+
+    def program(self, name: str) -> str | None:
+        """Return where the image has a program (`base.Sandbox.program`)."""
+        return self._inner.program(name)
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        """Return the first path that a step has changed (`base.Sandbox.altered`)."""
+        return self._inner.altered(paths)
+
+    def seen(self) -> Seen:
+        """Say what a step sees of the machine."""
+        return self._inner.seen()
 
     def is_alive(self) -> bool:
         """Whether the sandbox still stands."""

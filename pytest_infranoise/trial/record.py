@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pytest_infranoise.admission import Grant
-from pytest_infranoise.backends.base import EffectiveLimits
+from pytest_infranoise.backends.base import EffectiveLimits, Seen
 from pytest_infranoise.model.outcome import Classification, Counters, Verdict
 from pytest_infranoise.model.trial import PhaseRecord, TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import Usage, together
 from pytest_infranoise.trial.phases import FRESH
-from pytest_infranoise.trial.seen import Seen
 
 
 @dataclass(slots=True)

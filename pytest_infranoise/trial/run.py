@@ -5,18 +5,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_infranoise.agents.base import INSTRUCTION_PATH, AgentResult, AgentStep
-from pytest_infranoise.backends.base import Sandbox, StepResult
+from pytest_infranoise.agents.base import AgentResult, AgentStep
+from pytest_infranoise.backends.base import (
+    OWN_ENVIRONMENT,
+    OWN_STEP_SECONDS,
+    SHELL,
+    Sandbox,
+    StepResult,
+)
 from pytest_infranoise.design import agent_timeout
 from pytest_infranoise.errors import SandboxError
-from pytest_infranoise.model.outcome import Cause, Phase, Verdict
+from pytest_infranoise.model.outcome import Cause, Ending, Phase, Verdict
 from pytest_infranoise.model.task import PreparedImage, Task, TaskStep
 from pytest_infranoise.model.trial import TrialPlan, TrialRecord
 from pytest_infranoise.model.usage import MAX_USAGE_BYTES, USAGE_PATH, parse_usage
 from pytest_infranoise.trial import separate, steps, verify
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.disk import full_disk
-from pytest_infranoise.trial.life import LiveTrial, await_health, put_text
+from pytest_infranoise.trial.life import LiveTrial, await_health, put_instruction
 from pytest_infranoise.trial.model_api import proof_of_api_error, table_for
 from pytest_infranoise.trial.phases import PhaseRun
 
@@ -66,7 +72,7 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
         if step is not None:
             if step is not trial.task.steps[0]:
                 steps.clear_verification(trial.sandbox)
-            put_text(trial.sandbox, step.instruction, INSTRUCTION_PATH)
+            put_instruction(trial.sandbox, task)
             steps.put_files(trial.sandbox, task, step, user)
             await_health(trial.sandbox, task, user)
         trial.context.agent.prepare(trial.sandbox, task)
@@ -82,6 +88,9 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
         phase.api_error = _api_error(trial, result)
         if isinstance(result, AgentResult):
             trial.note(*result.notes)
+    if result.ending is Ending.DEADLINE and trial.is_open and not trial.sandbox.is_alive():
+        trial.note("what the agent ran could not be ended but with its whole sandbox")
+        trial.end_sandbox()
     if not trial.is_open:
         trial.note_usage(None)
         return None
@@ -145,7 +154,12 @@ def _verify(
     with trial.phase(Phase.VERIFY, step) as phase:
         if (task.leftovers or trial.context.leftovers) == "kill":
             trial.sandbox.kill_all()
-            trial.sandbox.exec(["sh", "-c", _EMPTY_SHM])
+            trial.sandbox.exec(
+                [SHELL, "-c", _EMPTY_SHM],
+                timeout_seconds=OWN_STEP_SECONDS,
+                environment=OWN_ENVIRONMENT,
+                workdir="/",
+            )
         _take_usage(trial)
         separate.collect_all(trial, task)
         given = _verification(task, environment, step, trial.image.user)
@@ -185,7 +199,7 @@ def _examine(
     try:
         verify.put_tests(sandbox, given)
         result = verify.run_tests(sandbox, given)
-        verdict = verify.judge(sandbox, given, trial.context.pass_threshold)
+        verdict = verify.judge(sandbox, given, result, trial.context.pass_threshold)
     except SandboxError:
         full = full_disk(sandbox)
         if full is None:
@@ -194,10 +208,11 @@ def _examine(
     if verdict.problem in (Cause.REWARD_MISSING, Cause.REWARD_INVALID):
         full = full_disk(sandbox)
         verdict = verdict if full is None else Verdict(detail=full)
-    output = sandbox.read(verify.OUTPUT, max_bytes=phase.output_limit_bytes + 1)
+    if not phase.in_verifier:
+        verdict = verify.blame(sandbox, given, result, verdict)
     if ends:
         # What is still running could be killed after the last reading.
         sandbox.kill_all()
     phase.finish(result)
-    phase.set_output(output or b"")
+    phase.set_output(result.output.encode())
     return verdict

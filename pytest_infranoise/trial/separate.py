@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from pytest_infranoise.agents.shell import SH, bash_command
-from pytest_infranoise.backends.base import Sandbox
+from pytest_infranoise.backends.base import Placement, Sandbox
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause, Counters, Phase, Verdict
 from pytest_infranoise.model.resources import ONE, Allocation, ParameterSet, allocate, fit
@@ -22,14 +22,11 @@ from pytest_infranoise.model.task import (
     TaskStep,
 )
 from pytest_infranoise.trial.beginning import begin
+from pytest_infranoise.trial.folders import PUBLISHED
 from pytest_infranoise.trial.life import LiveTrial, await_health, read_counters
 from pytest_infranoise.trial.outage import name_outage
 from pytest_infranoise.trial.phases import FRESH, PhaseRun
 from pytest_infranoise.trial.record import limits_of
-from pytest_infranoise.trial.seen import SETUP_SCRIPT
-
-PUBLISHED = "/logs/artifacts"
-"""What an agent leaves here is always taken over."""
 
 _DECLARED = ParameterSet.joint(ONE)
 _log = logging.getLogger(__name__)
@@ -76,8 +73,10 @@ def collect(trial: LiveTrial, commands: Iterable[CollectCommand]) -> None:
     """Run `[[verifier.collect]]`; a command that fails is the task's affair, as in the format."""
     for item in commands:
         is_main = item.service == MAIN_SERVICE
-        result = trial.service(item.service).exec(
-            bash_command("-c", item.command) if is_main else [SH, "-c", item.command],
+        sandbox = trial.service(item.service)
+        shell = bash_command(sandbox) if is_main else [SH]
+        result = sandbox.exec(
+            [*shell, "-c", item.command],
             timeout_seconds=item.timeout_seconds,
             user=item.user or (trial.image.user if is_main else None),
         )
@@ -157,7 +156,6 @@ def verify_apart(
         with trial.context.backend.open(request) as sandbox:
             try:
                 facts |= {"effective": limits_of(sandbox.effective_limits())}
-                sandbox.exec(["sh", "-c", SETUP_SCRIPT])
                 begin(sandbox, own, image)
                 await_health(sandbox, own, image.user)
                 _put(sandbox, _with_published(task.artifacts), carried)
@@ -205,6 +203,4 @@ def _put(sandbox: Sandbox, artifacts: Iterable[Artifact], carried: Path) -> None
         path = host_path(carried, item.source)
         if not path.exists():
             continue
-        sandbox.put(path, item.source)
-        if path.is_dir():
-            sandbox.exec(["chmod", "777", item.source])
+        sandbox.place([Placement(item.source, path, mode=0o777 if path.is_dir() else None)])

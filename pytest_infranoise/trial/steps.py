@@ -9,18 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_infranoise.agents.shell import bash_command
-from pytest_infranoise.backends.base import Sandbox
+from pytest_infranoise.backends.base import Placement, Sandbox
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Ending, Verdict
 from pytest_infranoise.model.task import RewardStrategy, Task, TaskStep
 from pytest_infranoise.trial.beginning import lay_over, working_folder
+from pytest_infranoise.trial.folders import AGENT_LOGS, VERIFIER_LOGS, fresh_logs
 from pytest_infranoise.trial.verify import judged
-
-_FRESH_FOLDERS = """
-for folder in /logs/agent /logs/verifier /tests; do
-  rm -rf "$folder"/* "$folder"/.[!.]* "$folder"/..?*
-done
-"""
 
 
 def task_of_step(task: Task, step: TaskStep) -> Task:
@@ -45,7 +40,8 @@ def task_of_step(task: Task, step: TaskStep) -> Task:
 
 def clear_verification(sandbox: Sandbox) -> None:
     """Remove what the verification of the step before left, and that step's agent logs."""
-    sandbox.exec(["sh", "-c", _FRESH_FOLDERS])
+    tests = Placement("/tests", over="image")
+    sandbox.place([*fresh_logs(AGENT_LOGS, VERIFIER_LOGS), tests])
 
 
 def put_files(sandbox: Sandbox, task: Task, step: TaskStep, user: str | None) -> None:
@@ -57,13 +53,11 @@ def put_files(sandbox: Sandbox, task: Task, step: TaskStep, user: str | None) ->
     if step.files is None:
         return
     workdir = working_folder(sandbox, task)
-    failure = lay_over(sandbox, step.files, workdir)
-    if failure is not None:
-        raise _failed(step, "its files could not be copied", failure)
+    lay_over(sandbox, step.files, workdir)
     if not (step.files / "setup.sh").is_file():
         return
     setup = sandbox.exec(
-        bash_command(f"{workdir.rstrip('/')}/setup.sh"),
+        bash_command(sandbox, f"{workdir.rstrip('/')}/setup.sh"),
         timeout_seconds=task.build_timeout_seconds,
         workdir=workdir,
         user=user,

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_infranoise.agents.files import put_folder
+from pytest_infranoise.agents.files import merged, public_folder, text_of
 from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.backends.base import Sandbox, StepResult
-from pytest_infranoise.errors import SandboxError
-from pytest_infranoise.model.outcome import Cause, Verdict
+from pytest_infranoise.model.outcome import Cause, Ending, Verdict
 from pytest_infranoise.model.task import Grader
 from pytest_infranoise.trial.bootstrap import Proof, asks_for_ctrf, proof_of_failed_bootstrap
+from pytest_infranoise.trial.folders import VERIFIER_LOGS, fresh_logs
 from pytest_infranoise.trial.network import fetches
 
-REWARD_JSON = "/logs/verifier/reward.json"
-REWARD_TEXT = "/logs/verifier/reward.txt"
-CTRF = "/logs/verifier/ctrf.json"
-OUTPUT = "/logs/verifier/test-stdout.txt"
+REWARD_JSON = "reward.json"
+REWARD_TEXT = "reward.txt"
+CTRF = "ctrf.json"
+USERS = "/etc/passwd"
+NOT_EXECUTABLE = 126
 
 MAX_REWARD_BYTES = 64 * 1024
 MAX_SEARCHED_OUTPUT_BYTES = 1024 * 1024
@@ -48,15 +49,23 @@ class Verification:
     is_in_place: bool = False
 
     @property
+    def text(self) -> str | None:
+        """The script's text, None where only the image has it."""
+        return text_of(self.script, self.tests, self.files)
+
+    @property
     def asks_for_ctrf(self) -> bool:
         """Whether the script tells its runner to write a `ctrf.json`."""
-        text = self._text(self.script)
-        return text is not None and asks_for_ctrf(text)
+        return asks_for_ctrf(self.text or "")
 
     @property
     def fetches(self) -> bool:
         """Whether one of the shell scripts can use the network; so too where none can be read."""
-        texts = [text for name in self._scripts() if (text := self._text(name)) is not None]
+        texts = [
+            text
+            for name in self._scripts()
+            if (text := text_of(name, self.tests, self.files)) is not None
+        ]
         return not texts or any(map(fetches, texts))
 
     def _scripts(self) -> Iterator[str]:
@@ -65,63 +74,61 @@ class Verification:
         for folder in self.tests:
             yield from (str(path.relative_to(folder)) for path in folder.rglob("*.sh"))
 
-    def _text(self, name: str) -> str | None:
-        """Return the text of a test file as it will lie in /tests, None where there is none."""
-        if name in self.files:
-            return self.files[name]
-        paths = [folder / name for folder in self.tests]
-        found = [path for path in paths if path.is_file()]
-        try:
-            return found[-1].read_text("utf-8", "replace") if found else None
-        except OSError:
-            return None
+    @property
+    def output_bytes(self) -> int:
+        """How much of the tests' output is of use."""
+        return MAX_SEARCHED_OUTPUT_BYTES if self.grader is None else MAX_GRADED_OUTPUT_BYTES
+
+    def command(self, sandbox: Sandbox) -> list[str]:
+        """Return what runs the script in /tests."""
+        return script_command(sandbox, f"/tests/{self.script}", self.text)
 
 
 def put_tests(sandbox: Sandbox, verification: Verification) -> None:
-    """Copy the tests to /tests, with nothing left that could pass for a reward.
+    """Lay the tests over what the image itself has at /tests.
 
-    Raises:
-        SandboxError: the old rewards could not be removed (the step was killed, say).
+    Nothing is left of what an agent put there, or of what could pass for a reward.
     """
-    stale = f"rm -rf {REWARD_JSON} {REWARD_TEXT} {CTRF} {OUTPUT}"
-    result = sandbox.exec(["sh", "-c", stale])
-    if result.exit_code != 0:
-        raise SandboxError(
-            Cause.HARNESS, f"old rewards could not be removed (exit code {result.exit_code})"
-        )
-    if not verification.is_in_place:
-        put_folder(sandbox, "/tests", verification.tests, verification.files)
+    logs = fresh_logs(VERIFIER_LOGS)
+    if verification.is_in_place:
+        sandbox.place(logs)
+        return
+    with merged(verification.tests, verification.files) as folder:
+        sandbox.place([*logs, public_folder("/tests", folder, verification.script)])
 
 
 def run_tests(sandbox: Sandbox, verification: Verification) -> StepResult:
     """Run the script in /tests; its exit code means nothing, the reward file decides."""
     return sandbox.exec(
-        script_command(f"/tests/{verification.script}", output_path=OUTPUT),
+        verification.command(sandbox),
         timeout_seconds=verification.timeout_seconds,
         environment=verification.environment,
         workdir=verification.workdir,
         user=verification.user,
+        tail_bytes=verification.output_bytes,
     )
 
 
-def judge(sandbox: Sandbox, verification: Verification, pass_threshold: float) -> Verdict:
+def judge(
+    sandbox: Sandbox, verification: Verification, result: StepResult, pass_threshold: float
+) -> Verdict:
     """Read the reward and judge it; a 0 of tests that never ran is no judgement."""
+    output = result.output
     if verification.grader is not None:
-        graded = sandbox.read(OUTPUT, max_bytes=MAX_GRADED_OUTPUT_BYTES) or b""
-        text = graded.decode("utf-8", "replace")
-        proof = proof_of_failed_bootstrap(text, fetches=verification.fetches)
-        verdict = verification.grader.grade(text, None if proof is None else proof.line)
+        proof = proof_of_failed_bootstrap(output, fetches=verification.fetches)
+        verdict = verification.grader.grade(output, None if proof is None else proof.line)
         return _with_network(verdict, proof)
-    verdict = read_verdict(sandbox, pass_threshold)
+    most = {REWARD_JSON: MAX_REWARD_BYTES, REWARD_TEXT: MAX_REWARD_BYTES, CTRF: 1}
+    left = sandbox.read_folder(VERIFIER_LOGS, most)
+    verdict = read_verdict(left, pass_threshold)
     is_zero = verdict.score is not None and verdict.score <= 0 and not verdict.passed
     if not is_zero and verdict.problem is not Cause.REWARD_MISSING:
         return verdict
-    output = sandbox.read(OUTPUT, max_bytes=MAX_SEARCHED_OUTPUT_BYTES)
     proof = proof_of_failed_bootstrap(
-        (output or b"").decode("utf-8", "replace"),
+        output,
         # A missing reward is an error already: here only a line can say more about it.
         asks_for_ctrf=is_zero and verification.asks_for_ctrf,
-        has_ctrf=bool(sandbox.read(CTRF, max_bytes=1)),  # an empty one was only made room for
+        has_ctrf=bool(left.get(CTRF)),  # an empty one was only made room for
         fetches=verification.fetches,
     )
     if proof is None:
@@ -137,18 +144,36 @@ def _with_network(verdict: Verdict, proof: Proof | None) -> Verdict:
     )
 
 
-def read_verdict(sandbox: Sandbox, pass_threshold: float) -> Verdict:
-    """Read `reward.json`, else `reward.txt`, and judge it against the threshold."""
-    content = sandbox.read(REWARD_JSON, max_bytes=MAX_REWARD_BYTES)
-    if content is not None:
-        return parse_reward_json(content, pass_threshold)
-    content = sandbox.read(REWARD_TEXT, max_bytes=MAX_REWARD_BYTES)
-    if content is None:
-        return Verdict(
-            problem=Cause.REWARD_MISSING,
-            detail="the tests left neither reward.json nor reward.txt in /logs/verifier",
-        )
-    return parse_reward_text(content, pass_threshold)
+def read_verdict(left: Mapping[str, bytes], pass_threshold: float) -> Verdict:
+    """Judge what the tests left, `reward.json`, else `reward.txt`, against the threshold."""
+    if REWARD_JSON in left:
+        return parse_reward_json(left[REWARD_JSON], pass_threshold)
+    if REWARD_TEXT in left:
+        return parse_reward_text(left[REWARD_TEXT], pass_threshold)
+    return Verdict(
+        problem=Cause.REWARD_MISSING,
+        detail="the tests left neither reward.json nor reward.txt in /logs/verifier",
+    )
+
+
+def blame(
+    sandbox: Sandbox, verification: Verification, result: StepResult, verdict: Verdict
+) -> Verdict:
+    """Return the verdict on tests that gave no answer: no, where the agent took their means away.
+
+    An agent with the rights for it can remove or replace the program that runs the tests; the task
+    and the provider have done nothing wrong then.
+    """
+    gave_none = verdict.problem in (Cause.REWARD_MISSING, Cause.REWARD_INVALID)
+    if verdict.passed or not (gave_none or result.ending is Ending.DEADLINE):
+        return verdict
+    means = [verification.command(sandbox)[0]]
+    if verification.user is not None and result.exit_code == NOT_EXECUTABLE:
+        means.append(USERS)
+    path = sandbox.altered(means)
+    if path is None:
+        return verdict
+    return Verdict(detail=f"the tests could not run: the agent changed {path}", by_agent=True)
 
 
 def parse_reward_json(content: bytes, pass_threshold: float) -> Verdict:

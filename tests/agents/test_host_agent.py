@@ -59,7 +59,7 @@ def test_the_function_gets_the_instruction_and_a_sandbox_with_the_phases_own_way
     result, sandbox = work(solve, timeout=30)
     assert (result.ending, result.exit_code) == (Ending.EXIT, 0)
     (first, first_options), (second, second_options) = sandbox.commands
-    assert first == ["sh", "-c", "echo one"]
+    assert first == ["/bin/sh", "-c", "echo one"]
     assert 29 < first_options.pop("timeout_seconds") <= 30
     assert first_options == {
         "environment": {"INFRA_SEED": "7"},

@@ -1,6 +1,7 @@
 """What is put into a sandbox for the agents that bring files: layers of folders, patches."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sandboxes import make_task
 from pytest_infranoise.agents.builtin import OracleAgent
 from pytest_infranoise.agents.files import put_folder
 from pytest_infranoise.agents.patch import PatchAgent
+from pytest_infranoise.backends.base import Placement
 from pytest_infranoise.errors import UsageError
 
 
@@ -19,8 +21,10 @@ class Recorder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def put(self, source: Path, target: str) -> None:
-        shutil.copytree(source, self.root / target.strip("/"), symlinks=True)
+    def place(self, placements: Sequence[Placement]) -> None:
+        for item in placements:
+            assert item.source is not None
+            shutil.copytree(item.source, self.root / item.target.strip("/"), symlinks=True)
 
 
 @pytest.fixture

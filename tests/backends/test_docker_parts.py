@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sandboxes import allocation, make_task
 
-from pytest_infranoise.backends.base import SandboxRequest
+from pytest_infranoise.backends.base import Placement, SandboxRequest
 from pytest_infranoise.backends.docker import copying
 from pytest_infranoise.backends.docker.backend import DockerBackend, container_name, limits
 from pytest_infranoise.backends.docker.connection import (
@@ -456,13 +456,17 @@ def test_pack_and_unpack_agree(tmp_path: Path) -> None:
     (source / "deep/file").write_bytes(b"x" * 100)
     (source / "empty").mkdir()
     with copying.temporary_archive() as archive:
-        copying.pack(source, "ignored", archive)
+        packing = copying.Packing(archive)
+        packing.add(Placement("/to/here", source), wipes=True)
+        packing.finish()
         with tarfile.open(fileobj=archive) as tar:
-            assert {(m.name, m.uid, m.gid) for m in tar} == {
-                ("deep", 0, 0),
-                ("deep/file", 0, 0),
-                ("empty", 0, 0),
-            }
+            assert [(m.name, m.isdir(), m.uid, m.gid) for m in tar] == [
+                ("to/here", False, 0, 0),  # what is there makes room for a file
+                ("to/here", True, 0, 0),
+                ("to/here/deep", True, 0, 0),
+                ("to/here/deep/file", False, 0, 0),
+                ("to/here/empty", True, 0, 0),
+            ]
 
 
 # --- Dockerfiles ---------------------------------------------------------------------------------

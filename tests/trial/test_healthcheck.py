@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pytest_infranoise.agents.shell import bash_command
 from pytest_infranoise.backends.base import StepResult
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Ending
@@ -31,6 +30,9 @@ class Script:
         self.asked.append({"command": command, **options})
         return self.results.pop(0)
 
+    def program(self, name: str) -> str:
+        return f"/bin/{name}"
+
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.now += seconds
@@ -50,7 +52,7 @@ def test_a_healthy_sandbox_is_asked_once() -> None:
     script.wait(Healthcheck("curl -f here", timeout_seconds=7), workdir="/app", user="web")
     (asked,) = script.asked
     assert asked == {
-        "command": bash_command("-c", "curl -f here"),
+        "command": ["/bin/bash", "-c", "curl -f here"],
         "timeout_seconds": 7,
         "workdir": "/app",
         "user": "web",

@@ -1,6 +1,6 @@
 """Rewards: what passes, what is a score, and what is no answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_infranoise.model.outcome import Cause, Verdict
+from pytest_infranoise.backends.base import StepResult
+from pytest_infranoise.model.outcome import Cause, Ending, Verdict
 from pytest_infranoise.trial.verify import (
-    OUTPUT,
     REWARD_TEXT,
     Verification,
+    blame,
     judge,
     parse_reward_json,
     parse_reward_text,
@@ -89,14 +90,25 @@ def test_any_bytes_are_an_answer_or_a_problem(content: bytes) -> None:
 
 
 class Logs:
-    """The files of a sandbox after the tests, by path."""
+    """What a sandbox holds after the tests: files by name, and what an agent has changed."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.files = files
+    def __init__(self, files: Mapping[str, bytes], changed: Sequence[str] = ()) -> None:
+        self.files, self.changed = files, changed
 
-    def read(self, path: str, *, max_bytes: int) -> bytes | None:
-        content = self.files.get(path)
-        return None if content is None else content[-max_bytes:]
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        assert path == "/logs/verifier"
+        names = self.files.keys() & max_bytes.keys()
+        return {name: self.files[name][-max_bytes[name] :] for name in names}
+
+    def program(self, name: str) -> str:
+        return f"/bin/{name}"
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        return next((path for path in paths if path in self.changed), None)
+
+
+def ended(output: str = "", exit_code: int | None = 0, ending: Ending = Ending.EXIT) -> StepResult:
+    return StepResult(ending, exit_code, 1.0, output)
 
 
 class Listener:
@@ -115,19 +127,17 @@ OFFLINE = "curl: (6) Could not resolve host: packages.some.org"
 @pytest.mark.parametrize(
     ("output", "heard"),
     [
-        (b"fine\n", ("fine\n", None)),
-        (b"\xff\n", ("\ufffd\n", None)),
-        (OFFLINE.encode(), (OFFLINE, OFFLINE)),
-        (None, ("", None)),
+        ("fine\n", ("fine\n", None)),
+        (OFFLINE, (OFFLINE, OFFLINE)),
+        ("", ("", None)),
     ],
 )
 def test_a_grader_hears_the_output_and_no_reward(
-    output: bytes | None, heard: tuple[str, str | None]
+    output: str, heard: tuple[str, str | None]
 ) -> None:
-    files = {REWARD_TEXT: b"0"} | ({} if output is None else {OUTPUT: output})
-    grader, sandbox = Listener(), Logs(files)
-    given: Any = sandbox
-    assert judge(given, Verification((), 1.0, grader=grader), 1.0).passed
+    grader = Listener()
+    given: Any = Logs({REWARD_TEXT: b"0"})
+    assert judge(given, Verification((), 1.0, grader=grader), ended(output), 1.0).passed
     assert grader.heard == heard
 
 
@@ -159,5 +169,34 @@ def test_the_script_on_top_tells_whether_ctrf_is_due(
     verification = Verification(folders, 1.0, files=files)
     assert verification.asks_for_ctrf is asks
     zero: Any = Logs({REWARD_TEXT: b"0"})
-    found = judge(zero, verification, 1.0)
+    found = judge(zero, verification, ended(), 1.0)
     assert (found.problem is Cause.VERIFIER_BOOTSTRAP) is asks
+
+
+MISSING = Verdict(problem=Cause.REWARD_MISSING)
+KILLED = ended(exit_code=None, ending=Ending.DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "user", "result", "verdict", "is_blamed"),
+    [
+        (["/bin/bash"], None, ended(), MISSING, True),
+        (["/bin/bash"], None, ended(), Verdict(problem=Cause.REWARD_INVALID), True),
+        (["/bin/bash"], None, KILLED, Verdict(score=0.0), True),
+        (["/bin/bash"], None, ended(), Verdict(score=0.0), False),
+        (["/bin/bash"], None, KILLED, Verdict(passed=True, score=1.0), False),
+        (["/bin/bash"], None, ended(), Verdict(problem=Cause.VERIFIER_BOOTSTRAP), False),
+        (["/bin/other"], None, ended(), MISSING, False),
+        (["/etc/passwd"], "bob", ended(exit_code=126), MISSING, True),
+        (["/etc/passwd"], "bob", ended(exit_code=1), MISSING, False),
+        (["/etc/passwd"], None, ended(exit_code=126), MISSING, False),
+    ],
+)
+def test_an_agent_that_took_the_means_of_the_tests_away_has_failed(
+    changed: list[str], user: str | None, result: StepResult, verdict: Verdict, is_blamed: bool
+) -> None:
+    verification = Verification((), 1.0, files={"test.sh": "true\n"}, user=user)
+    sandbox: Any = Logs({}, changed)
+    found = blame(sandbox, verification, result, verdict)
+    assert found.by_agent is is_blamed
+    assert is_blamed or found == verdict

@@ -34,7 +34,8 @@ from pytest_infranoise.backends.docker.failures import (
 )
 from pytest_infranoise.backends.docker.images import ImageStore, check_source
 from pytest_infranoise.backends.docker.placing import engine_cpus, find_ceilings, parent_name
-from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
+from pytest_infranoise.backends.docker.pristine import PristineImages, remove
+from pytest_infranoise.backends.docker.sandbox import DockerSandbox, lay
 from pytest_infranoise.backends.docker.storage import storage_option, storage_problem
 from pytest_infranoise.errors import BackendUnavailableError, SandboxError, UsageError
 from pytest_infranoise.model.enforcement import Swap
@@ -60,10 +61,17 @@ Shares decide only while CPU is contended. On cgroup v2 the engine turns them in
 _SHARES_RANGE = (2, 262144)
 
 HOLDER = (
-    'trap "" TERM INT HUP; while :; do sleep 100000 & wait $!; [ $? -ne 127 ] || exit 127; done'
+    'exec 3<>/proc/self/fd/0; trap "" TERM INT HUP; while :; do read -r line <&3 & wait $!; done'
 )
 """PID 1: ignores the signals that end programs and reaps orphans; only SIGKILL from outside ends
-it."""
+it.
+
+The shell waits for a copy of itself that reads what never comes (its input, opened for writing too,
+has no end), so that no program of the image is needed, at the start or later.
+"""
+FIRST_TO_KILL = 500
+"""The container's `oom_score_adj`: all in it goes before any process of the host, and before the
+holder where that can be spared."""
 
 
 class DockerBackend:
@@ -94,6 +102,7 @@ class DockerBackend:
             has_ceiling=self._ceilings is not None,
         )
         self._has_private_cgroups = self._info.cgroup_version == 2
+        self._pristine = PristineImages(self.client)
         self._images = ImageStore(self.client, self.endpoint, self._info.engine_id)
         self._projects = ComposeProjects(self.client, self.endpoint, self._images)
 
@@ -168,6 +177,8 @@ class DockerBackend:
                 labels_of(request),
                 cgroup_parent=parent,
                 counters_on_host=self._counters_on_host,
+                images=self._pristine,
+                capacity=self._info.capacity,
             )
             self._share_protection(request)
             return sandbox
@@ -177,6 +188,7 @@ class DockerBackend:
             with starting(f"opening {request.trial}"):
                 api: Any = self.client.api
                 container_id = api.create_container_from_config(*settings)["Id"]
+                lay(self.client, container_id, request.placements)
                 api.start(container_id)
             self._share_protection(request)
             return DockerSandbox(
@@ -184,6 +196,8 @@ class DockerBackend:
                 container_id,
                 request.allocation,
                 counters_on_host=self._counters_on_host,
+                images=self._pristine,
+                capacity=self._info.capacity,
             )
         except BaseException:
             if container_id is not None:
@@ -221,12 +235,14 @@ class DockerBackend:
             storage_opt=self._storage(request.task),
             network_mode=None if request.task.network else "none",
             log_config=LogConfig(type="none"),
+            oom_score_adj=FIRST_TO_KILL,
             cgroupns="private" if self._has_private_cgroups else None,
         )
         config = api.create_container_config(
             request.image.reference,
             command=[],
             entrypoint=["sh", "-c", HOLDER],
+            stdin_open=True,
             user="0",
             environment=dict(request.environment),
             working_dir=request.task.workdir,
@@ -296,6 +312,8 @@ def main_service(request: SandboxRequest, storage: Mapping[str, str] | None) -> 
         "command": [],
         "user": "0",
         "init": False,
+        "stdin_open": True,
+        "oom_score_adj": FIRST_TO_KILL,
         "logging": {"driver": "none"},
     }
 

@@ -40,9 +40,11 @@ from pytest_infranoise.backends.docker.images import (
     ImageStore,
     image_slug,
 )
+from pytest_infranoise.backends.docker.pristine import PristineImages
 from pytest_infranoise.backends.docker.sandbox import DockerSandbox
 from pytest_infranoise.errors import SandboxError, UsageError
 from pytest_infranoise.model.outcome import Cause
+from pytest_infranoise.model.resources import Capacity
 from pytest_infranoise.model.task import ComposeSource, ImageSource, PreparedImage, Task
 
 NETWORK_WAIT_SECONDS = 120.0
@@ -185,6 +187,8 @@ class ComposeProjects:
         *,
         cgroup_parent: str | None,
         counters_on_host: bool,
+        images: PristineImages,
+        capacity: Capacity,
     ) -> ComposeSandbox:
         """Start a project; `main` are our settings of its main service, `labels` for all.
 
@@ -194,9 +198,9 @@ class ComposeProjects:
         task = request.task
         project = self._project_of(task)
         name = project_name(request)
-        images = {service: image.reference for service, image in project.images.items()}
+        references = {service: image.reference for service, image in project.images.items()}
         settings = TrialSettings(
-            images={**images, project.source.main: request.image.reference},
+            images={**references, project.source.main: request.image.reference},
             labels=labels,
             main=main,
             environment=request.environment,
@@ -215,17 +219,17 @@ class ComposeProjects:
                     for service, identifier in ids.items()
                     if service != project.source.main
                 }
-            return ComposeSandbox(
+            sandbox = DockerSandbox(
                 self._client,
-                name,
-                DockerSandbox(
-                    self._client,
-                    ids[project.source.main],
-                    request.allocation,
-                    counters_on_host=counters_on_host,
-                ),
-                helpers,
+                ids[project.source.main],
+                request.allocation,
+                counters_on_host=counters_on_host,
+                images=images,
+                capacity=capacity,
             )
+            if request.placements:
+                sandbox.place(request.placements)
+            return ComposeSandbox(self._client, name, sandbox, helpers)
         except BaseException:
             with suppress(*TRANSPORT_ERRORS):
                 remove_project(self._client, name)

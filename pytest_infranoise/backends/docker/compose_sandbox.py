@@ -11,7 +11,13 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import NotFound
 
-from pytest_infranoise.backends.base import EffectiveLimits, StepResult
+from pytest_infranoise.backends.base import (
+    OUTPUT_TAIL_BYTES,
+    EffectiveLimits,
+    Placement,
+    Seen,
+    StepResult,
+)
 from pytest_infranoise.backends.cgroup import read_counters
 from pytest_infranoise.backends.docker.counters import find_on_host
 from pytest_infranoise.backends.docker.failures import (
@@ -20,7 +26,8 @@ from pytest_infranoise.backends.docker.failures import (
     explain,
     is_gone,
 )
-from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
+from pytest_infranoise.backends.docker.pristine import remove
+from pytest_infranoise.backends.docker.sandbox import DockerSandbox
 from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Cause, Counters, HelperState
@@ -113,6 +120,7 @@ class ComposeSandbox(Closing):
         environment: Mapping[str, str] | None = None,
         workdir: str | None = None,
         user: str | None = None,
+        tail_bytes: int = OUTPUT_TAIL_BYTES,
     ) -> StepResult:
         """Run one command in `main` (`base.Sandbox.exec`)."""
         return self._main.exec(
@@ -121,15 +129,24 @@ class ComposeSandbox(Closing):
             environment=environment,
             workdir=workdir,
             user=user,
+            tail_bytes=tail_bytes,
         )
 
     def put(self, source: Path, target: str) -> None:
         """Copy into `main` (`base.Sandbox.put`)."""
         self._main.put(source, target)
 
+    def place(self, placements: Sequence[Placement]) -> None:
+        """Lay files into `main` (`base.Sandbox.place`)."""
+        self._main.place(placements)
+
     def read(self, path: str, *, max_bytes: int) -> bytes | None:
         """Read a file of `main` (`base.Sandbox.read`)."""
         return self._main.read(path, max_bytes=max_bytes)
+
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        """Read files of a folder of `main` (`base.Sandbox.read_folder`)."""
+        return self._main.read_folder(path, max_bytes)
 
     def get(self, source: str, target: Path) -> None:
         """Copy out of `main` (`base.Sandbox.get`)."""
@@ -149,6 +166,23 @@ class ComposeSandbox(Closing):
     def effective_limits(self) -> EffectiveLimits:
         """Return the limits of `main`."""
         return self._main.effective_limits()
+
+    @property
+    def workdir(self) -> str:
+        """The working folder of `main`."""
+        return self._main.workdir
+
+    def program(self, name: str) -> str | None:
+        """Return where the image of `main` has a program (`base.Sandbox.program`)."""
+        return self._main.program(name)
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        """Return the first path of `main` that differs from its image."""
+        return self._main.altered(paths)
+
+    def seen(self) -> Seen:
+        """Say what a step in `main` sees of the machine."""
+        return self._main.seen()
 
     def is_alive(self) -> bool:
         """Whether `main` runs."""

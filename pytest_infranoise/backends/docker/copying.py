@@ -1,16 +1,22 @@
 """Files into and out of a container, as the tar archives that the engine speaks."""
 
+import io
+import os
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
 from pytest_infranoise.backends import base
+from pytest_infranoise.backends.base import Placement
 
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
+_CHUNK_BYTES = 1 << 16
+MAX_SEARCHED_BYTES = 256 * 1024 * 1024
+"""How much of a folder is read in search of some files of it."""
 
 
 @contextmanager
@@ -20,25 +26,82 @@ def temporary_archive() -> Iterator[IO[bytes]]:
         yield file
 
 
-def pack(source: Path, name: str, archive: IO[bytes]) -> None:
-    """Write a host file under `name`, or a folder's contents, as an archive owned by root.
+class Packing:
+    """An archive in the making that is unpacked at the root of a container.
 
-    Symlinks inside a folder stay symlinks; sockets are left out. The archive is rewound.
+    The engine replaces what is not a folder by the entry of the same name, so an entry that is a
+    file first and a folder then wipes whatever was there, and no link is ever followed.
     """
-    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        if source.is_dir():
-            for entry in sorted(source.iterdir()):
-                tar.add(entry, arcname=entry.name, filter=_owned_by_root)
-        else:
-            tar.dereference = True  # a link to the file means the file
-            tar.add(source, arcname=name, filter=_owned_by_root)
-    archive.seek(0)
 
+    def __init__(self, archive: IO[bytes]) -> None:
+        self._tar = tarfile.TarFile(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT)
+        self._archive = archive
 
-def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = "root"
-    return member
+    def finish(self) -> None:
+        """Close and rewind the archive."""
+        self._tar.close()
+        self._archive.seek(0)
+
+    def add(self, placement: Placement, below: bytes | None = None, *, wipes: bool) -> None:
+        """Add a placement over the archive `below`, whose root is the target.
+
+        Symlinks inside a folder stay symlinks; sockets are left out.
+        """
+        name = placement.target.strip("/")
+        if placement.source is not None and not placement.source.is_dir():
+            self._add_entry(placement, placement.source.resolve(), name, "")
+            return
+        if wipes:
+            self._tar.addfile(tarfile.TarInfo(name))
+        if below is not None:
+            self._add_below(below, name)
+        if placement.source is None:
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, placement.mode or 0o755
+            self._tar.addfile(folder)
+            return
+        self._add_folder(placement, placement.source, name, "")
+
+    def _add_folder(self, placement: Placement, folder: Path, name: str, below: str) -> None:
+        self._add_entry(placement, folder, name, below)
+        for entry in sorted(folder.iterdir()):
+            path = f"{below}/{entry.name}".lstrip("/")
+            inner = f"{name}/{entry.name}".lstrip("/")
+            if entry.is_dir() and not entry.is_symlink():
+                self._add_folder(placement, entry, inner, path)
+            else:
+                self._add_entry(placement, entry, inner, path)
+
+    def _add_entry(self, placement: Placement, path: Path, name: str, below: str) -> None:
+        if not name:  # the root itself stays as it is
+            return
+        member = self._tar.gettarinfo(path, arcname=name)
+        if member is None:  # a socket
+            return
+        member.uid = member.gid = 0
+        member.uname = member.gname = "root"
+        if not member.issym():
+            member.mode = placement.mode_of(below, member.mode, is_folder=member.isdir())
+        if not member.isreg():
+            self._tar.addfile(member)
+            return
+        with path.open("rb") as content:
+            self._tar.addfile(member, content)
+
+    def _add_below(self, archive: bytes, name: str) -> None:
+        """Add what an image has at a path, as it is there."""
+
+        def moved(path: str) -> str:
+            return "/".join((name, *PurePosixPath(path).parts[1:]))
+
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() else None
+                member.name = moved(member.name)
+                member.pax_headers = {}
+                if member.islnk():
+                    member.linkname = moved(member.linkname)
+                self._tar.addfile(member, content)
 
 
 def unpack(archive: IO[bytes], target: Path) -> None:
@@ -83,16 +146,45 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     path.chmod((member.mode & 0o777) | 0o600)
 
 
-def spool(chunks: Iterator[Any], archive: IO[bytes]) -> None:
+def spool(chunks: Iterator[Any], archive: IO[bytes], most: int | None = None) -> None:
     """Write the chunks of a download to a file and rewind it.
 
     Raises:
         ValueError: there is more than may be copied out of a sandbox.
     """
-    left = base.MAX_COPY_BYTES
+    left = base.MAX_COPY_BYTES if most is None else most
     for chunk in chunks:
         left -= len(chunk)
         if left < 0:
             raise ValueError(base.TOO_LARGE)
         archive.write(chunk)
     archive.seek(0)
+
+
+def ends_of_files(archive: IO[bytes], max_bytes: Mapping[str, int]) -> dict[str, bytes]:
+    """Return the last bytes of the regular files in an archive's root folder, by name."""
+    found = {}
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        for member in tar:
+            parts = PurePosixPath(member.name).parts
+            if len(parts) != 2 or parts[1] not in max_bytes or not member.isreg():
+                continue
+            found[parts[1]] = _end(tar, member, max_bytes[parts[1]])
+    return found
+
+
+def end_of_file(archive: IO[bytes], max_bytes: int) -> bytes | None:
+    """Return the last bytes of an archive's only file."""
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        member = tar.next()
+        if member is None or not member.isreg():
+            return None
+        return _end(tar, member, max_bytes)
+
+
+def _end(tar: tarfile.TarFile, member: tarfile.TarInfo, max_bytes: int) -> bytes:
+    content = tar.extractfile(member)
+    assert content is not None
+    with content:
+        content.seek(max(0, member.size - max_bytes), os.SEEK_SET)
+        return content.read(max_bytes)

@@ -1,6 +1,7 @@
 """A container's cgroup: read on this host where that is possible, else inside the container."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pytest_infranoise.backends.cgroup_paths import CgroupPaths, find_cgroup
 
@@ -57,6 +58,16 @@ def find_on_host(pid: int, container_id: str) -> CgroupPaths | None:
         return "/".join(parts[: matches[0] + 1]) if matches else None
 
     return find_cgroup(pid, select=select) if pid > 0 else None
+
+
+def memory_available() -> int | None:
+    """Return how many bytes of this host's memory are free for use, None if it does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("MemAvailable:")]
+    return int(found[0]) * 1024 if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,16 @@ _AFTER_KILL_SECONDS = 10.0
 _DEATH_NEWS_SECONDS = 0.25
 
 NOT_EXECUTABLE = 126
+NOT_FOUND = 127
 _REFUSALS = ("OCI runtime exec failed", "unable to find user", "unable to find group")
 # How the runtime says that its first process in the container, which the kernel charges to the
 # container, died before it could become the command.
 _DEATHS_AT_BIRTH = ("OOM-killed", "init-p", "procReady", "signal: killed", "unexpected EOF")
+
+_MISSING = ("executable file not found", ": no such file or directory")
+_NO_FOLDER = "chdir to cwd"
+# What the runtime's process says if it cannot become the command: no error to the engine.
+_NO_INTERPRETER, _NO_FORMAT = ": no such file or directory\n", ": exec format error\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +57,24 @@ class ExecRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """How it ended; `exit_code` is None at a deadline."""
+    """How it ended; `exit_code` is None at a deadline.
+
+    `refusal` is what the engine said of a command that never ran.
+    """
 
     exit_code: int | None
     output: OutputTail
     wall_seconds: float
+    refusal: str = ""
+
+    @property
+    def lacks_folder(self) -> bool:
+        """Whether there was no working folder to run it in."""
+        return _NO_FOLDER in self.refusal and "permission denied" not in self.refusal
+
+    def has_no_format(self, command: Sequence[str]) -> bool:
+        """Whether it is a script that does not name its interpreter."""
+        return bool(self.exit_code) and self.output.text == f"exec {command[0]}{_NO_FORMAT}"
 
 
 def run_exec(
@@ -87,7 +106,7 @@ def run_exec(
             run.close()
         if exit_code == SIGKILL_EXIT:
             _require_running(client, container_id, holder)
-    return ExecOutcome(exit_code, output, wall_seconds)
+    return ExecOutcome(exit_code, output, wall_seconds, run.refusal)
 
 
 def _require_running(client: DockerClient, container_id: str, holder: Holder) -> None:
@@ -114,7 +133,9 @@ class _Run:
     ) -> None:
         self._api = client.api
         self._output = output
+        self._command = request.command
         self._refused: int | None = None
+        self.refusal = ""
         self._stream: ExecStream | None = None
         self._frames = FrameReader(self._take)
         self._with_stderr = request.with_stderr
@@ -135,7 +156,11 @@ class _Run:
             if is_gone(error) or not is_refusal(message):
                 raise
             self._output.add(message.encode())
-            self._refused = code_of_refusal(message)
+            self._refused = self._refuse(message)
+
+    def _refuse(self, message: str) -> int:
+        self.refusal = message
+        return code_of_refusal(message)
 
     def _take(self, stream: int, content: bytes) -> None:
         if stream == STDOUT or (stream == STDERR and self._with_stderr):
@@ -184,7 +209,11 @@ class _Run:
         code = int(state["ExitCode"])
         text = self._output.text
         never_ran = code == NOT_EXECUTABLE and not state.get("Pid") and is_refusal(text)
-        return code_of_refusal(text) if never_ran else code
+        if never_ran:
+            return self._refuse(text)
+        if code and text == f"exec {self._command[0]}{_NO_INTERPRETER}":
+            return NOT_FOUND
+        return code
 
     def close(self) -> None:
         """Hang up the stream."""
@@ -209,6 +238,8 @@ def is_refusal(message: str) -> bool:
 
 
 def code_of_refusal(message: str) -> int:
-    """Return 137 if the command was killed before it began, 126 if it cannot be run as asked."""
-    killed = any(words in message for words in _DEATHS_AT_BIRTH)
-    return SIGKILL_EXIT if killed else NOT_EXECUTABLE
+    """Return 137 if the command was killed before it began, 127 if it is missing, else 126."""
+    if any(words in message for words in _DEATHS_AT_BIRTH):
+        return SIGKILL_EXIT
+    is_missing = _NO_FOLDER not in message and any(words in message for words in _MISSING)
+    return NOT_FOUND if is_missing else NOT_EXECUTABLE

@@ -11,7 +11,8 @@ from typing import Any
 from docker import DockerClient
 
 from pytest_infranoise.backends.docker.failures import TRANSPORT_ERRORS
-from pytest_infranoise.backends.docker.sandbox import DockerSandbox, remove
+from pytest_infranoise.backends.docker.pristine import remove
+from pytest_infranoise.backends.docker.sandbox import DockerSandbox
 from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.install import AgentInstall
 from pytest_infranoise.model.outcome import Ending
@@ -64,6 +65,7 @@ def install(
         base,
         command=[],
         entrypoint=holder,
+        stdin_open=True,
         labels=dict(container_labels),
         healthcheck={"test": ["NONE"]},
         user="0",

@@ -1,21 +1,39 @@
 """One open container."""
 
 import logging
+import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from docker import DockerClient
 from docker.errors import NotFound
 
-from pytest_infranoise.backends.base import EffectiveLimits, StepResult
+from pytest_infranoise.backends.base import (
+    LABEL,
+    MAX_COPY_BYTES,
+    OUTPUT_TAIL_BYTES,
+    OWN_ENVIRONMENT,
+    OWN_STEP_SECONDS,
+    SHELL,
+    EffectiveLimits,
+    Placement,
+    Seen,
+    StepResult,
+    check_target,
+)
 from pytest_infranoise.backends.cgroup import CgroupFiles, read_counters, read_limits
 from pytest_infranoise.backends.cgroup_paths import ceiling_of, ceiling_was_reached
 from pytest_infranoise.backends.docker import copying
-from pytest_infranoise.backends.docker.counters import FETCH_SCRIPT, find_on_host, parse_fetched
+from pytest_infranoise.backends.docker.counters import (
+    FETCH_SCRIPT,
+    find_on_host,
+    memory_available,
+    parse_fetched,
+)
 from pytest_infranoise.backends.docker.deaths import Holder, remembered_death
 from pytest_infranoise.backends.docker.execution import ExecOutcome, ExecRequest, run_exec
 from pytest_infranoise.backends.docker.failures import (
@@ -23,55 +41,34 @@ from pytest_infranoise.backends.docker.failures import (
     engine_calls,
     explain,
     is_gone,
-    one_line,
 )
 from pytest_infranoise.backends.docker.kernel_log import (
     LoggedKill,
     counts_as_the_machine,
     logged_kills,
 )
+from pytest_infranoise.backends.docker.killing import (
+    KILL_COMMAND,
+    kill_by_engine,
+    kill_from_host,
+)
+from pytest_infranoise.backends.docker.placing import parse_cpus
+from pytest_infranoise.backends.docker.pristine import PristineImages, is_regular, remove, stat
 from pytest_infranoise.backends.docker.storage import OPTION
 from pytest_infranoise.closing import Closing
 from pytest_infranoise.errors import SandboxError
-from pytest_infranoise.model.outcome import SIGKILL_EXIT, Cause, Counters, Ending
-from pytest_infranoise.model.resources import Allocation
-
-_KILL_SCRIPT = """
-kill -9 -1 2>/dev/null
-tries=0
-while [ "$tries" -lt 500 ]; do
-  busy=
-  for folder in /proc/[0-9]*; do
-    pid=${folder#/proc/}
-    case $pid in 1|$$) continue ;; esac
-    read -r line 2>/dev/null <"$folder/stat" || continue
-    set -- ${line##*) }
-    case $line in *"(sleep)"*) [ "$2" = 1 ] && [ "$1" != Z ] && continue ;; esac
-    busy=1
-    break
-  done
-  [ -z "$busy" ] && exit 0
-  tries=$((tries + 1))
-  sleep 0.02
-done
-exit 1
-"""
-"""Kills everything but PID 1 and itself, then waits until all of it is gone and reaped; the
-holder's new `sleep` may stay."""
-
-_STEP_SCRIPT = '{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
-"""Starts a step as the kernel's first choice: where memory is full of files, all processes are
-small, and the holder would be as good a victim as any. The order among a step's own processes stays
-as it is. The shell also gives 127 and 126 where the engine has one code for all."""
+from pytest_infranoise.model.outcome import Cause, Counters, Ending
+from pytest_infranoise.model.resources import Allocation, Capacity
 
 _NOTHING_THERE = ("too many links", "not a directory")
 """What an engine says of a path through a loop of symlinks or a file; an agent can leave them."""
 
-_MAINTENANCE_SECONDS = 120.0
-_MAINTENANCE_TRIES = 3
+_HOLDER_SCORE = "0"
 _KILL_COUNT_SECONDS = 0.1
 _KILL_COUNT_PAUSE_SECONDS = 0.005
 _FINAL_STATE_SECONDS = 5.0
+_REMOVED = 2
+_KILL_SECONDS = 3.0
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +76,10 @@ _log = logging.getLogger(__name__)
 class DockerSandbox(Closing):
     """A running container with its limits in force (`base.Sandbox`).
 
-    The image must have `sh`, `sleep`, `rm`, `mkdir` and `tail`. `counters_on_host=False` reads the
-    counters inside the container even where the host's files could be read.
+    No program of the container is used but to read counters that cannot be read elsewhere:
+    `counters_on_host=False` does so, and kills by the engine, even where the host's files could be
+    read. Without `images` nothing is known of what the image itself holds. `capacity` is the
+    engine's.
     """
 
     def __init__(
@@ -90,16 +89,34 @@ class DockerSandbox(Closing):
         allocation: Allocation,
         *,
         counters_on_host: bool = True,
+        images: PristineImages | None = None,
+        capacity: Capacity | None = None,
     ) -> None:
         self.container_id = container_id
         self._client = client
         self._allocation = allocation
-        pid = int(self._state()["Pid"])
+        self._images = images or PristineImages(client)
+        self._capacity = capacity
+        self._facts = self._inspect()
+        pid = int(self._facts["State"]["Pid"])
         self._paths = find_on_host(pid, container_id) if counters_on_host else None
         self._holder = Holder(pid, is_here=self._paths is not None)
         self._cgroup = self._cgroup_number()
         self._last = Counters()
+        self._is_silent = False
         self._closed = False
+        self._spare_holder()
+
+    def _spare_holder(self) -> None:
+        """Let the kernel take any step before the holder, where this host may say so.
+
+        The whole container is its first choice; where memory is full of files, all processes are
+        small, and the holder would be as good a victim as any.
+        """
+        if self._holder.is_here and self._facts["HostConfig"].get("OomScoreAdj"):
+            with suppress(OSError):
+                path = Path(f"/proc/{self._holder.pid}/oom_score_adj")
+                path.write_text(_HOLDER_SCORE, encoding="ascii")
 
     def _cgroup_number(self) -> int | None:
         """What tells the cgroup from a later one of the same name; None if it cannot be read."""
@@ -109,10 +126,14 @@ class DockerSandbox(Closing):
         except OSError:
             return None
 
-    def _state(self) -> dict[str, Any]:
+    def _inspect(self) -> dict[str, Any]:
         with engine_calls("inspecting the container"):
-            inspected = self._client.api.inspect_container(self.container_id)
-        state: dict[str, Any] = inspected["State"]
+            api: Any = self._client.api
+            inspected: dict[str, Any] = api.inspect_container(self.container_id)
+        return inspected
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._inspect()["State"]
         return state
 
     # --- steps -----------------------------------------------------------------------------------
@@ -125,6 +146,7 @@ class DockerSandbox(Closing):
         environment: Mapping[str, str] | None = None,
         workdir: str | None = None,
         user: str | None = None,
+        tail_bytes: int = OUTPUT_TAIL_BYTES,
     ) -> StepResult:
         """Run one command to its end or its deadline (`base.Sandbox.exec`).
 
@@ -133,13 +155,15 @@ class DockerSandbox(Closing):
         reported late by as much.
         """
         request = ExecRequest(
-            ["sh", "-c", _STEP_SCRIPT, "sh", *command],
-            timeout_seconds,
-            environment or {},
-            workdir,
-            user,
+            command, timeout_seconds, environment or {}, workdir, user, tail_bytes
         )
         outcome = self._run(request, kill=self.kill_all)
+        if outcome.lacks_folder and workdir in (None, self.workdir):
+            self.place([Placement(self.workdir, over="all")])
+            outcome = self._run(request, kill=self.kill_all)
+        elif outcome.has_no_format(command):
+            request = replace(request, command=[SHELL, *command])
+            outcome = self._run(request, kill=self.kill_all)
         return StepResult(
             ending=Ending.DEADLINE if outcome.exit_code is None else Ending.EXIT,
             exit_code=outcome.exit_code,
@@ -153,89 +177,174 @@ class DockerSandbox(Closing):
         return run_exec(self._client, self.container_id, request, holder=self._holder, kill=kill)
 
     def kill_all(self) -> None:
-        """Kill every process but the holder, and wait until all are gone and reaped."""
-        outcome = self._maintain("ending what is left", _KILL_SCRIPT)
-        if outcome.exit_code != 0:
-            raise SandboxError(Cause.ENGINE, "docker: processes outlive SIGKILL in the container")
+        """Kill every process but the holder, and wait until all are gone.
 
-    def _maintain(
-        self,
-        doing: str,
-        script: str,
-        *arguments: str,
-        tail_bytes: int = 4096,
-        with_stderr: bool = True,
-    ) -> ExecOutcome:
-        """Run a short script of ours as root.
-
-        In a container whose memory is used up (files in /dev/shm, say) the kernel may kill it; the
-        next try may find room, since each such kill takes the largest process.
+        Where that cannot be had the container itself is ended.
         """
-        request = ExecRequest(
-            ["sh", "-c", script, "sh", *arguments],
-            timeout_seconds=_MAINTENANCE_SECONDS,
-            workdir="/",
-            tail_bytes=tail_bytes,
-            with_stderr=with_stderr,
+        if not self._kill_from_host():
+            with engine_calls("ending what is left"):
+                self._kill_by_engine()
+        if self._holder.is_ending():
+            raise SandboxError(Cause.SANDBOX_LOST, "the container is gone")
+
+    def _kill_from_host(self) -> bool:
+        folder = None if self._paths is None else self._paths.memory_path
+        return folder is not None and kill_from_host(folder, self._holder.pid)
+
+    def _kill_by_engine(self) -> None:
+        means = (
+            lambda: self._run_inside(KILL_COMMAND, seconds=_KILL_SECONDS),
+            lambda: self._run_beside(KILL_COMMAND[-1], pid_mode=f"container:{self.container_id}"),
         )
-        for _ in range(_MAINTENANCE_TRIES):
-            outcome = self._run(request)
-            if outcome.exit_code is None:
-                raise SandboxError(Cause.ENGINE, f"docker, {doing}: no end within 2 minutes")
-            if outcome.exit_code != SIGKILL_EXIT:
-                return outcome
-        raise SandboxError(
-            Cause.HARNESS, f"docker, {doing}: killed each time; no memory is left in the container"
-        )
+        if kill_by_engine(self._client, self.container_id, means):
+            return
+        _log.warning("container %s: processes outlive SIGKILL; it is ended", self.container_id)
+        api: Any = self._client.api
+        api.kill(self.container_id)
+
+    def _run_inside(
+        self, command: Sequence[str], *, seconds: float = OWN_STEP_SECONDS, tail_bytes: int = 4096
+    ) -> ExecOutcome:
+        """Run a short command of ours as root, with a time limit, trusting no answer."""
+        request = ExecRequest(command, seconds, OWN_ENVIRONMENT, workdir="/", tail_bytes=tail_bytes)
+        return self._run(request)
+
+    def _run_beside(self, script: str, **shared: Any) -> bool:
+        return self._images.run(self._facts["Image"], script, self._labels, **shared)
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        """The labels by which a container of ours is found, whatever becomes of this process."""
+        labels = self._facts["Config"]["Labels"] or {}
+        return {name: value for name, value in labels.items() if name.startswith(LABEL)}
 
     # --- files -----------------------------------------------------------------------------------
 
     def put(self, source: Path, target: str) -> None:
         """Copy a host file, or a folder's contents, to a path made anew (`base.Sandbox.put`)."""
-        path = PurePosixPath(target)
-        if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
-            raise ValueError(f"not an absolute path below the root: {target!r}")
-        folder = path if source.is_dir() else path.parent
-        with copying.temporary_archive() as archive:
-            copying.pack(source, path.name, archive)
-            script = 'rm -rf -- "$1" && mkdir -p -- "$2"'
-            made = self._maintain("making room for a copy", script, str(path), str(folder))
-            if made.exit_code != 0:
-                raise SandboxError(
-                    Cause.ENGINE, f"docker, copying to {target}: {one_line(made.output.text)}"
-                )
-            with engine_calls(f"copying to {target}"):
-                self._client.api.put_archive(self.container_id, str(folder), archive)
+        self.place([Placement(target, source)])
+
+    def place(self, placements: Sequence[Placement]) -> None:
+        """Lay files and folders in by one archive of the engine (`base.Sandbox.place`)."""
+        with copying.temporary_archive() as archive, engine_calls(_words(placements)):
+            packing = copying.Packing(archive)
+            for item in placements:
+                packing.add(item, self._below(item), wipes=self._wipes(item))
+            packing.finish()
+            self._client.api.put_archive(self.container_id, "/", archive)
+
+    def _below(self, placement: Placement) -> bytes | None:
+        if placement.over != "image":
+            return None
+        return self._images.folder(self._facts["Image"], placement.target, self._labels)
+
+    def _wipes(self, placement: Placement) -> bool:
+        """Whether the archive itself is to clear the target; a volume there is cleared beside it.
+
+        The volume's mount cannot be replaced, but whoever shares it can empty it.
+        """
+        check_target(placement)
+        if placement.over == "all":
+            return False
+        target = PurePosixPath(placement.target)
+        volumes = [str(item["Destination"]) for item in self._facts["Mounts"]]
+        inside = [path for path in volumes if PurePosixPath(path).is_relative_to(target)]
+        for path in inside:
+            script = f"cd {shlex.quote(path)} && rm -rf ./* ./.[!.]* ./..?*"
+            if not self._run_beside(script, volumes_from=[self.container_id]):
+                raise SandboxError(Cause.ENGINE, f"docker: the volume {path} could not be emptied")
+        return not inside
 
     def read(self, path: str, *, max_bytes: int) -> bytes | None:
         """Return a file's last `max_bytes` bytes, or None if there is no such regular file."""
-        script = '[ -f "$1" ] && [ -r "$1" ] || exit 3; tail -c "$2" -- "$1"'
-        outcome = self._maintain(
-            f"reading {path}",
-            script,
-            path,
-            str(max_bytes),
-            tail_bytes=max_bytes,
-            with_stderr=False,
-        )
-        return outcome.output.content if outcome.exit_code == 0 else None
+        with engine_calls(f"reading {path}"):
+            found = stat(self._client, self.container_id, path)
+        if found is None:
+            self._require_there()
+            return None
+        if not is_regular(found) or found["size"] > MAX_COPY_BYTES:
+            return None
+        try:
+            with self._archive(found["path"]) as archive:
+                return copying.end_of_file(archive, max_bytes)
+        except (FileNotFoundError, ValueError):  # a step has changed it meanwhile
+            return None
+
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        """Return the ends of files in a folder by one archive (`base.Sandbox.read_folder`)."""
+        try:
+            with self._archive(path, copying.MAX_SEARCHED_BYTES) as archive:
+                return copying.ends_of_files(archive, max_bytes)
+        except FileNotFoundError:
+            return {}
+        except ValueError:  # a step has left very much there
+            ends = {
+                name: self.read(f"{path}/{name}", max_bytes=max_bytes[name]) for name in max_bytes
+            }
+            return {name: end for name, end in ends.items() if end is not None}
+
+    @contextmanager
+    def _archive(self, path: str, most: int | None = None) -> Iterator[IO[bytes]]:
+        """What is at a path.
+
+        Raises:
+            FileNotFoundError: nothing is.
+            ValueError: it is too much.
+        """
+        with copying.temporary_archive() as archive:
+            try:
+                api: Any = self._client.api
+                chunks, _ = api.get_archive(self.container_id, path)
+                with closing(chunks):
+                    copying.spool(chunks, archive, most)
+            except NotFound as error:
+                self._require_there()
+                raise FileNotFoundError(f"{path}: no such file in the sandbox") from error
+            except TRANSPORT_ERRORS as error:
+                if any(words in str(error) for words in _NOTHING_THERE):
+                    raise FileNotFoundError(f"{path}: no such file in the sandbox") from error
+                cause = Cause.SANDBOX_LOST if is_gone(error) else Cause.ENGINE
+                raise SandboxError(cause, f"docker, copying {path}: {explain(error)}") from error
+            yield archive
+
+    def _require_there(self) -> None:
+        if not self.is_alive():
+            raise SandboxError(Cause.SANDBOX_LOST, "the container is gone")
 
     def get(self, source: str, target: Path) -> None:
         """Copy a file or folder out to the host path `target`; links and devices are left out."""
-        with copying.temporary_archive() as archive:
-            try:
-                chunks, _ = self._client.api.get_archive(self.container_id, source)
-                copying.spool(chunks, archive)
-            except NotFound as error:
-                if self.is_alive():
-                    raise FileNotFoundError(f"{source}: no such file in the sandbox") from error
-                raise SandboxError(Cause.SANDBOX_LOST, "the container is gone") from error
-            except TRANSPORT_ERRORS as error:
-                if any(words in str(error) for words in _NOTHING_THERE):
-                    raise FileNotFoundError(f"{source}: no such file in the sandbox") from error
-                cause = Cause.SANDBOX_LOST if is_gone(error) else Cause.ENGINE
-                raise SandboxError(cause, f"docker, copying {source}: {explain(error)}") from error
+        with self._archive(source) as archive:
             copying.unpack(archive, target)
+
+    @property
+    def workdir(self) -> str:
+        """The image's working folder, or the task's own."""
+        return str(self._facts["Config"].get("WorkingDir") or "/")
+
+    def program(self, name: str) -> str | None:
+        """Return where the image has a program in its system folders."""
+        with engine_calls("looking at the image"):
+            return self._images.program(self._facts["Image"], name, self._labels)
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        """Return the first path that differs from the image, by the engine's own comparison."""
+        with engine_calls("comparing with the image"):
+            api: Any = self._client.api
+            changes = {item["Path"]: item["Kind"] for item in api.diff(self.container_id) or ()}
+            for path in paths:
+                names = self._images.names_of(self._facts["Image"], path, self._labels)
+                if any(_is_changed(name, changes) for name in names):
+                    return path
+        return None
+
+    def seen(self) -> Seen:
+        """Say what a step sees of the engine's host."""
+        cpus = parse_cpus(self._facts["HostConfig"].get("CpusetCpus") or "")
+        capacity = self._capacity
+        if capacity is None:
+            return Seen()
+        available = memory_available() if self._holder.is_here else None
+        return Seen(len(cpus) or int(capacity.cpu_cores), capacity.memory_bytes, available)
 
     # --- facts -----------------------------------------------------------------------------------
 
@@ -276,10 +385,14 @@ class DockerSandbox(Closing):
         if self._paths is not None:
             # A restarted container counts from 0 in a cgroup of the same name.
             return self._paths if self._cgroup_number() == self._cgroup else None
+        if self._is_silent:
+            return None
         try:
-            outcome = self._maintain("reading counters", FETCH_SCRIPT, tail_bytes=256 * 1024)
+            outcome = self._run_inside((SHELL, "-c", FETCH_SCRIPT), tail_bytes=256 * 1024)
         except SandboxError:
             return None
+        # A shell that does not answer is asked once: every reading would take as long.
+        self._is_silent = outcome.exit_code is None
         return parse_fetched(outcome.output.text)
 
     def _hint(self) -> Counters:
@@ -344,8 +457,7 @@ class DockerSandbox(Closing):
 
     def effective_limits(self) -> EffectiveLimits:
         """Return the kernel's values, and the engine's where the kernel cannot be read."""
-        with engine_calls("inspecting the container"):
-            config = self._client.api.inspect_container(self.container_id)["HostConfig"]
+        config = self._facts["HostConfig"]
         values: dict[str, int | float | None] = {
             "memory_limit_bytes": config["Memory"] or None,
             "memory_reservation_bytes": config["MemoryReservation"] or None,
@@ -381,10 +493,23 @@ class DockerSandbox(Closing):
             _log.warning("container %s was not removed: %s", self.container_id, explain(error))
 
 
-def remove(client: DockerClient, container_id: str) -> None:
-    """Remove a container with its volumes; one that is gone or going already is fine."""
-    try:
-        client.api.remove_container(container_id, force=True, v=True)
-    except TRANSPORT_ERRORS as error:
-        if not is_gone(error):
-            raise
+def lay(client: DockerClient, container: str, placements: Sequence[Placement]) -> None:
+    """Lay files and folders into a container that has not run yet, over what the image has."""
+    if not placements:
+        return
+    with copying.temporary_archive() as archive:
+        packing = copying.Packing(archive)
+        for item in placements:
+            packing.add(item, wipes=False)
+        packing.finish()
+        client.api.put_archive(container, "/", archive)
+
+
+def _words(placements: Sequence[Placement]) -> str:
+    return f"copying to {', '.join(item.target for item in placements)}"
+
+
+def _is_changed(path: str, changes: Mapping[str, int]) -> bool:
+    """Whether the engine names a file as changed, or a folder above it as removed."""
+    above = (str(parent) for parent in PurePosixPath(path).parents)
+    return path in changes or any(changes.get(parent) == _REMOVED for parent in above)

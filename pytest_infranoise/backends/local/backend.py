@@ -261,12 +261,13 @@ class LocalBackend:
             sandbox = self._open(wish)
         except (HolderStartError, OSError) as error:
             raise SandboxError(Cause.SANDBOX_START, f"local backend: {error}") from error
-        if task.workdir is not None:
-            try:
+        try:
+            if task.workdir is not None:
                 sandbox.make_folder(task.workdir)
-            except SandboxError:
-                sandbox.close()
-                raise
+            sandbox.place(request.placements)
+        except SandboxError:
+            sandbox.close()
+            raise
         return sandbox
 
     def _open(self, wish: "_Wish") -> LocalSandbox:
@@ -296,6 +297,7 @@ class LocalBackend:
                 environment={**_host_environment(), **wish.environment},
                 workdir=wish.workdir,
                 as_user=self._as_user,
+                layer=wish.layer,
             )
         )
 

@@ -4,19 +4,31 @@ import contextlib
 import errno
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import psutil
+
 from pytest_infranoise.backends import base
-from pytest_infranoise.backends.base import OUTPUT_TAIL_BYTES, EffectiveLimits, StepResult
+from pytest_infranoise.backends.base import (
+    OUTPUT_TAIL_BYTES,
+    SYSTEM_FOLDERS,
+    EffectiveLimits,
+    Placement,
+    Seen,
+    StepResult,
+    check_target,
+)
 from pytest_infranoise.backends.cgroup import read_counters, read_limits
 from pytest_infranoise.backends.cgroup_paths import ceiling_of
 from pytest_infranoise.backends.local.cgroups import TrialCgroup
 from pytest_infranoise.backends.local.channel import Channel, HolderGoneError
+from pytest_infranoise.backends.local.inside.files import look
 from pytest_infranoise.backends.local.view import remove_tree
 from pytest_infranoise.backends.local.watchdog import Watchdog
 from pytest_infranoise.backends.output import OutputTail
@@ -39,7 +51,8 @@ class Opened:
     """What a sandbox consists of on the host.
 
     `cgroup` is None where none can be written; then a watchdog enforces `memory_limit_bytes`.
-    `environment` and `workdir` hold for every step that does not say otherwise.
+    `environment` and `workdir` hold for every step that does not say otherwise. `layer` is the
+    folder with what the task's Dockerfile lays over the host's files.
     """
 
     channel: Channel
@@ -49,6 +62,7 @@ class Opened:
     environment: Mapping[str, str]
     workdir: str
     as_user: bool
+    layer: Path | None = None
 
 
 class LocalSandbox(Closing):
@@ -85,6 +99,7 @@ class LocalSandbox(Closing):
         environment: Mapping[str, str] | None = None,
         workdir: str | None = None,
         user: str | None = None,
+        tail_bytes: int = OUTPUT_TAIL_BYTES,
     ) -> StepResult:
         """Run one command to its end or its deadline (`base.Sandbox.exec`)."""
         begun = time.monotonic()
@@ -93,9 +108,10 @@ class LocalSandbox(Closing):
             "command": list(command),
             "environment": {**self._opened.environment, **(environment or {})},
             "workdir": workdir or self._opened.workdir,
+            "makes_workdir": workdir in (None, self.workdir),
             "user": user,
             "may_set_groups": not self._opened.as_user,
-            "tail_bytes": OUTPUT_TAIL_BYTES,
+            "tail_bytes": tail_bytes,
         }
         deadline = None if timeout_seconds is None else begun + timeout_seconds
         ending = Ending.EXIT
@@ -109,7 +125,7 @@ class LocalSandbox(Closing):
         wall_seconds = time.monotonic() - begun
         if "error" in answer:
             raise SandboxError(Cause.ENGINE, f"local backend: no step: {answer['error']}")
-        output = OutputTail()
+        output = OutputTail(tail_bytes)
         output.add(answer["output"])
         output.total_bytes = answer["output_bytes"]
         return StepResult(
@@ -141,12 +157,36 @@ class LocalSandbox(Closing):
 
     def put(self, source: Path, target: str) -> None:
         """Copy a host file, or a folder's contents, to a path made anew (`base.Sandbox.put`)."""
-        path = PurePosixPath(target)
-        if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
-            raise ValueError(f"not an absolute path below the root: {target!r}")
-        opened = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        self._lay(Placement(target, source))
+
+    def place(self, placements: Sequence[Placement]) -> None:
+        """Lay files and folders in (`base.Sandbox.place`); the holder does it, as root."""
+        for item in placements:
+            layer = self._opened.layer
+            own = None if layer is None else layer / item.target.strip("/")
+            if item.over == "image" and own is not None and own.is_dir():
+                self._lay(Placement(item.target, own))
+                self._lay(replace(item, over="all"))
+            else:
+                self._lay(item)
+
+    def _lay(self, item: Placement) -> None:
+        check_target(item)
+        request = {
+            "kind": "lay",
+            "path": str(PurePosixPath(item.target)),
+            "renews": item.over != "all",
+            "mode": item.mode,
+            "is_public": item.is_public,
+            "script": item.script,
+        }
+        doing = f"copying to {item.target}"
+        if item.source is None:
+            self._copy(request, [], doing)
+            return
+        opened = os.open(item.source, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._copy({"kind": "put", "path": str(path)}, opened, f"copying to {target}")
+            self._copy(request, [opened], doing)
         finally:
             os.close(opened)
 
@@ -162,13 +202,13 @@ class LocalSandbox(Closing):
             "max_depth": base.MAX_COPY_DEPTH,
         }
         try:
-            self._copy(request, opened, f"copying {source}")
+            self._copy(request, [opened], f"copying {source}")
         finally:
             os.close(opened)
 
-    def _copy(self, request: Mapping[str, Any], descriptor: int, doing: str) -> None:
+    def _copy(self, request: Mapping[str, Any], descriptors: list[int], doing: str) -> None:
         with self._holder_calls(doing):
-            answer = self._channel.call(request, descriptors=[descriptor])
+            answer = self._channel.call(request, descriptors=descriptors)
         if "error" not in answer:
             return
         if isinstance(answer["errno"], int) and request["kind"] == "get":
@@ -187,6 +227,38 @@ class LocalSandbox(Closing):
             raise SandboxError(Cause.ENGINE, f"local backend, reading {path}: {answer['error']}")
         content: bytes | None = answer["result"]
         return content
+
+    def read_folder(self, path: str, max_bytes: Mapping[str, int]) -> Mapping[str, bytes]:
+        """Return the ends of files in a folder (`base.Sandbox.read_folder`)."""
+        ends = {
+            name: self.read(f"{path}/{name}", max_bytes=most) for name, most in max_bytes.items()
+        }
+        return {name: end for name, end in ends.items() if end is not None}
+
+    @property
+    def workdir(self) -> str:
+        """The folder in which steps run that name none."""
+        return self._opened.workdir
+
+    def program(self, name: str) -> str | None:
+        """Return where the host, which is the image, has a program in its system folders."""
+        return shutil.which(name, path=os.pathsep.join(SYSTEM_FOLDERS))
+
+    def altered(self, paths: Sequence[str]) -> str | None:
+        """Return the first path that does not show the host's own file any more."""
+        for path in paths:
+            with self._holder_calls(f"looking at {path}"):
+                answer = self._channel.call({"kind": "look", "path": path})
+            if answer.get("result") != look(path):
+                return path
+        return None
+
+    def seen(self) -> Seen:
+        """Say what a step sees of the host."""
+        pid = self._channel.holder_pid
+        cpus = len(os.sched_getaffinity(0 if pid is None else pid))
+        memory = psutil.virtual_memory()
+        return Seen(cpus, memory.total, memory.available)
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents, as an engine does with a container's working directory."""

@@ -9,8 +9,9 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import Any
 
 from .syscalls import open_plain
 
@@ -20,17 +21,66 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
-def put(source: int, target: str) -> None:
-    """Make `target` anew from an open file or folder; missing parents are created."""
+def lay(source: int | None, target: str, wish: Mapping[str, Any]) -> None:
+    """Lay an open file or folder, or None for an empty folder, at `target`; parents are made.
+
+    `wish` says whether it `renews` what is there, the target's `mode` (None for the source's),
+    whether it `is_public`, and which `script` in it everybody can run then.
+    """
     parent, name = make_folder(os.path.dirname(target)), os.path.basename(target)
-    remove(name, parent)
-    if stat.S_ISDIR(os.fstat(source).st_mode):
-        os.mkdir(name, dir_fd=parent)
-        folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-        _copy_folder(source, folder, keep_links=True, mode_mask=0o7777)
-    else:
+    if source is not None and not stat.S_ISDIR(os.fstat(source).st_mode):
+        remove(name, parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         _copy_file(source, os.open(name, flags, 0o600, dir_fd=parent), 0o7777)
+    else:
+        if wish["renews"]:
+            remove(name, parent)
+        folder = _real_folder(name, parent) if name else os.dup(parent)
+        own_mode = stat.S_IMODE(os.fstat(folder).st_mode)
+        if source is not None:
+            _copy_folder(source, os.dup(folder), keep_links=True, mode_mask=0o7777)
+            if wish["is_public"]:
+                _publish(source, folder, wish["script"])
+        if not name:  # the root itself stays as it was
+            os.fchmod(folder, own_mode)
+        os.close(folder)
+    if name and (wish["mode"] is not None or source is None):
+        os.chmod(name, wish["mode"] or 0o755, dir_fd=parent)
+
+
+def _real_folder(name: str, parent: int) -> int:
+    """Open a folder in an open one; what is there and is none is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
+            os.unlink(name, dir_fd=parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=parent)
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _publish(source: int, target: int, script: str | None) -> None:
+    """Let everybody read what was copied from one open folder to another, and run its script."""
+    os.fchmod(target, os.fstat(target).st_mode & 0o7777 | 0o555)
+    for name in os.listdir(source):
+        mode = os.lstat(name, dir_fd=target).st_mode
+        if stat.S_ISDIR(mode):
+            flags = _FOLDER | os.O_NOFOLLOW
+            inner, made = (os.open(name, flags, dir_fd=folder) for folder in (source, target))
+            _publish(inner, made, None)
+            os.close(inner)
+            os.close(made)
+        elif stat.S_ISREG(mode):
+            floor = 0o555 if name == script else 0o444
+            os.chmod(name, stat.S_IMODE(mode) | floor, dir_fd=target)
+
+
+def look(path: str) -> tuple[int, int, int] | None:
+    """Return what tells a file from one that replaced it; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return stat.S_IFMT(found.st_mode), found.st_size, found.st_mtime_ns
 
 
 def make_folder(path: str) -> int:
@@ -137,17 +187,17 @@ def _copy_folder(
         name = entry.name
         if entry.is_symlink():
             if keep_links:
+                remove(name, target)
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
         elif entry.is_dir(follow_symlinks=False):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=target)
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-            inner = os.open(name, flags, dir_fd=source)
-            made = os.open(name, flags, dir_fd=target)
+            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=source)
+            made = _real_folder(name, target)
             with room.level():
                 _copy_folder(inner, made, keep_links=keep_links, mode_mask=mode_mask, room=room)
             os.close(inner)
         else:
+            if keep_links:
+                remove(name, target)
             _copy_entry(name, source, target, mode_mask, room)
     _copy_status(source, target, mode_mask, floor=0 if keep_links else 0o700)
     os.close(target)

@@ -162,8 +162,11 @@ class Holder:
     ) -> None:
         def work() -> None:
             result: object = None
-            if request["kind"] == "put":
-                files.put(descriptors[0], request["path"])
+            if request["kind"] == "lay":
+                source = descriptors[0] if descriptors else None
+                files.lay(source, request["path"], request)
+            elif request["kind"] == "look":
+                result = files.look(request["path"])
             elif request["kind"] == "folder":
                 files.make_folder(request["path"])
             elif request["kind"] == "get":

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from .confine import refuse_namespaces
+from .files import make_folder
 from .syscalls import CLONE_NEWCGROUP, unshare
 
 NOT_FOUND = 127
@@ -40,6 +41,8 @@ def become(request: Mapping[str, Any], output: int, cgroup_files: Sequence[int])
     try:
         uid, gid, groups, home = _identity(request["user"])
         refuse_namespaces()
+        if request["makes_workdir"]:
+            _make_again(request["workdir"])
         _set_identity(uid, gid, groups, request["may_set_groups"])
         environment = {"HOME": home, **request["environment"]}
         _enter(request["workdir"])
@@ -54,6 +57,19 @@ def _set_standard_files(output: int) -> None:
     os.dup2(null, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
+
+
+def _make_again(workdir: str) -> None:
+    """Make the working folder if a step has removed it, as an engine does at the start."""
+    with contextlib.suppress(OSError):
+        if not os.path.isdir(workdir):
+            os.close(_real(workdir))
+
+
+def _real(workdir: str) -> int:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(workdir)
+    return make_folder(workdir)
 
 
 def _enter(workdir: str) -> None:
