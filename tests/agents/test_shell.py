@@ -31,9 +31,9 @@ class Image:
         ("#!/usr/bin/env A=1 bash\n", ("bash",), ["/usr/bin/env", "A=1 bash", "/t"]),
         ("#!/usr/bin/env ./own\n", ("bash",), ["/usr/bin/env", "./own", "/t"]),
         ("true\n", ("bash", "sh"), ["/usr/bin/bash", "/t"]),
-        ("true\n", ("sh",), ["/usr/bin/sh", "/t"]),
+        ("true\n", ("sh",), ["/bin/sh", "/t"]),
         ("true\n", (), ["/bin/sh", "/t"]),
-        ("#!\ntrue\n", ("sh",), ["/usr/bin/sh", "/t"]),
+        ("#!\ntrue\n", ("sh",), ["/bin/sh", "/t"]),
         (None, (), ["/bin/zsh", "/t"]),
     ],
 )
