@@ -42,7 +42,8 @@ _KEYSTROKE = re.compile(
 """What the format's terminal takes for a key and not for text."""
 _RUN_TESTS = "infranoise-run-tests.sh"
 """A name that no file of a task has."""
-_BASH = "#!/bin/sh\nexec bash {path}\n"
+_BASH = 'exec "${{BASH:-bash}}" {path}\n'
+"""By the bash that runs this, for want of an interpreter line; PATH may be the agent's to fill."""
 _SHELL_STATE = "/logs/agent/.infranoise-shell"
 """Where a shell that was typed into leaves its folder and its variables for the tests."""
 _TYPED = """#!/bin/bash

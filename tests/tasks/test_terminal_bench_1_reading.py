@@ -1,6 +1,7 @@
 """Task folders of Terminal-Bench 1: what is read, and what is refused by name."""
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from terminal_bench_compose import COMPOSE
 
+from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause
 from pytest_infranoise.model.task import Task
@@ -404,3 +406,19 @@ def test_who_runs_the_tests(read: Read) -> None:
 
 
 SHELLS = ("", "run_tests_in_same_shell: false", "run_tests_in_same_shell: true")
+
+
+def test_the_shell_of_the_tests_is_not_looked_up_in_path(read: Read, tmp_path: Path) -> None:
+    planted, script = tmp_path / "bin" / "bash", tmp_path / "run-tests.sh"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\necho planted\n")
+    planted.chmod(0o755)
+    script.write_text("echo own\n")
+    wrapper = tmp_path / "wrapper.sh"
+    text = read().test_files["infranoise-run-tests.sh"]
+    wrapper.write_text(text.replace("/tests/run-tests.sh", str(script)))
+    wrapper.chmod(0o755)
+    path = {"PATH": f"{planted.parent}:/usr/bin:/bin"}
+    command = script_command(str(wrapper))
+    result = subprocess.run(command, env=path, capture_output=True, text=True, check=True)
+    assert result.stdout == "own\n"
