@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from required import missing_engine
 from sandboxes import BUSYBOX, PYTHON, allocation, request_for
+from shared import SharedFolder, make_shared
 
 from pytest_infranoise.backends.base import Backend, Sandbox
 from pytest_infranoise.errors import BackendUnavailableError, UsageError
@@ -106,6 +107,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "real_engine" in getattr(item, "fixturenames", ()):
             item.add_marker("engine")
+
+
+@pytest.fixture(scope="session")
+def shared_folder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> SharedFolder:
+    """Return a function that gives a folder which is made once: `shared_folder(name, fill)`."""
+    among_workers = hasattr(request.config, "workerinput")
+    return make_shared(tmp_path_factory, among_workers=among_workers)
 
 
 @pytest.fixture(scope="session")

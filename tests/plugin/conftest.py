@@ -1,11 +1,26 @@
 """Benches on each engine."""
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 
 import pytest
 from bench import BUSYBOX, Bench
 
+from pytest_infranoise import plugin
 from pytest_infranoise.backends.base import Backend
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loaded() -> None:
+    """Load what a session loads, before any pytester does.
+
+    A pytester unloads at its end what came since its start: sessions within this process would
+    load all of it each time, and NumPy refuses to be loaded twice.
+    """
+    for module in pkgutil.walk_packages(plugin.__path__, f"{plugin.__name__}."):
+        importlib.import_module(module.name)
+    importlib.import_module("pytest_infranoise.report.view")
 
 
 @pytest.fixture(params=["docker", "local"])

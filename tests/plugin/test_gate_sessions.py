@@ -4,11 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import Bench, hog
+from shared import SharedFolder
 
 HEAD = f"""
 import pytest
@@ -40,6 +42,15 @@ def suite(folder: Path, **counts: int) -> Path:
     return folder
 
 
+def ask(pytester: pytest.Pytester, folder: Path, *args: str) -> pytest.RunResult:
+    """Run pytest in this process, for what runs no trial."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return pytester.runpytest_inprocess(
+            "--infra-backend=local", "-p", "no:cacheprovider", *args
+        )
+
+
 def run(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "pytest", "--infra-backend=local", "-p", "no:cacheprovider"]
     return subprocess.run(
@@ -55,30 +66,38 @@ def made(folder: Path, **tests: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rescued(tmp_path_factory: pytest.TempPathFactory, local_backend: Any) -> Path:
+def rescued(shared_folder: SharedFolder, local_backend: Any) -> Path:
     """Eight tests that only the kill at 1x keeps from passing, and one that always passes."""
-    return made(tmp_path_factory.mktemp("rescued"), calm=1, hungry=8)
+    return shared_folder("rescued", lambda folder: made(folder, calm=1, hungry=8))
 
 
 @pytest.fixture(scope="module")
-def equivalent(tmp_path_factory: pytest.TempPathFactory, local_backend: Any) -> Path:
+def equivalent(shared_folder: SharedFolder, local_backend: Any) -> Path:
     """Ten tests that are killed at 1x and fail at 4x, and so many others that scores are equal."""
-    return made(tmp_path_factory.mktemp("equivalent"), calm=72, doomed=10)
+    return shared_folder("equivalent", lambda folder: made(folder, calm=72, doomed=10))
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory, local_backend: Any) -> Path:
+def calm(shared_folder: SharedFolder, local_backend: Any) -> Path:
     """Two tests that always pass."""
-    return made(tmp_path_factory.mktemp("calm"), calm=2)
+    return shared_folder("calm", lambda folder: made(folder, calm=2))
 
 
-def judged(study: Path, *gates: str, more: tuple[str, ...] = ()) -> tuple[int, list[str]]:
-    """Judge a study in a pytest process that finds nothing left to run."""
-    given = [f"--infra-gate={gate}" for gate in gates]
-    done = run(study, "--infra-study=study", "--infra-resume", "-n0", *given, *more)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("gate ")]
-    assert len(lines) == len(gates), done.stdout + done.stderr
-    return done.returncode, lines
+Judged = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def judged(pytester: pytest.Pytester) -> Judged:
+    """Return a function that judges a study in a session that finds nothing left to run."""
+
+    def judge(study: Path, *gates: str, more: tuple[str, ...] = ()) -> tuple[int, list[str]]:
+        given = [f"--infra-gate={gate}" for gate in gates]
+        done = ask(pytester, study, "--infra-study=study", "--infra-resume", "-n0", *given, *more)
+        lines = [line for line in done.outlines if line.startswith("gate ")]
+        assert len(lines) == len(gates), done.outlines + done.errlines
+        return int(done.ret), lines
+
+    return judge
 
 
 ACCEPTED = ("--infra-accept-engine",)
@@ -104,7 +123,9 @@ ACCEPTED = ("--infra-accept-engine",)
         ("equivalent", ["lift(4x)~0+-3pp", "recommended", "recommended=4x", "recommended<=4x"]),
     ],
 )
-def test_every_form_passes(request: pytest.FixtureRequest, study: str, gates: list[str]) -> None:
+def test_every_form_passes(
+    request: pytest.FixtureRequest, judged: Judged, study: str, gates: list[str]
+) -> None:
     code, lines = judged(request.getfixturevalue(study), *gates, more=ACCEPTED)
     assert [line.split(": ")[:2] for line in lines] == [["gate passed", gate] for gate in gates]
     assert code == 0
@@ -131,20 +152,20 @@ def test_every_form_passes(request: pytest.FixtureRequest, study: str, gates: li
     ],
 )
 def test_every_form_fails_the_session(
-    request: pytest.FixtureRequest, study: str, gate: str, word: str
+    request: pytest.FixtureRequest, judged: Judged, study: str, gate: str, word: str
 ) -> None:
     code, (line,) = judged(request.getfixturevalue(study), gate, more=ACCEPTED)
     assert line.startswith(f"gate {word}: {gate}: ")
     assert code == 1
 
 
-def test_a_local_engine_is_accepted_by_name_only(equivalent: Path) -> None:
+def test_a_local_engine_is_accepted_by_name_only(judged: Judged, equivalent: Path) -> None:
     code, (line,) = judged(equivalent, "recommended")
     assert line.startswith("gate not decidable: recommended: withheld: 4x would be recommended")
     assert code == 1
 
 
-def test_one_that_does_not_pass_is_enough(rescued: Path) -> None:
+def test_one_that_does_not_pass_is_enough(judged: Judged, rescued: Path) -> None:
     code, lines = judged(rescued, "no-oom@4x", "no-oom@1x", "recommended")
     assert [line.split(":")[0] for line in lines] == [
         "gate passed", "gate failed", "gate not decidable",
@@ -220,10 +241,10 @@ def test_an_ini_gate_is_for_studies_alone(local_bench: Bench) -> None:
 
 def test_a_gate_without_a_trial_is_not_passed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_plain="def test_plain():\n    pass\n")
-    done = run(pytester.path, "--infra-gate=no-oom", "test_plain.py")
-    assert done.returncode == 1
-    assert "--infra-gate was given, but no trial was selected to judge it by" in done.stdout
-    assert run(pytester.path, "--infra-gate=no-oom", "--collect-only").returncode == 0
+    done = ask(pytester, pytester.path, "--infra-gate=no-oom", "test_plain.py")
+    assert done.ret == 1
+    assert "--infra-gate was given, but no trial was selected to judge it by" in str(done.stdout)
+    assert ask(pytester, pytester.path, "--infra-gate=no-oom", "--collect-only").ret == 0
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -239,9 +260,10 @@ def test_a_mistake_is_said_before_anything_runs(
     plain_bench: Bench, gate: str, message: str, caret: int, workers: str
 ) -> None:
     suite(plain_bench.path, calm=1)
-    done = run(plain_bench.path, "--infra-multipliers=1,4", f"--infra-gate={gate}", workers)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert done.stderr.splitlines()[:3] == [
+    options = ("--infra-multipliers=1,4", f"--infra-gate={gate}", workers)
+    done = ask(plain_bench.pytester, plain_bench.path, *options)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert done.errlines[:3] == [
         f"ERROR: --infra-gate: {message}", f"  {gate}", " " * (2 + caret) + "^",
     ]  # fmt: skip
     assert not plain_bench.studies()
@@ -250,9 +272,9 @@ def test_a_mistake_is_said_before_anything_runs(
 def test_an_ini_mistake_names_its_file(plain_bench: Bench) -> None:
     suite(plain_bench.path, calm=1)
     (plain_bench.path / "pytest.ini").write_text("[pytest]\ninfra_gate = no-oom@9x\n")
-    done = run(plain_bench.path, *TWO_SETS)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "pytest.ini: infra_gate: the study has no parameter set '9x'" in done.stderr
+    done = ask(plain_bench.pytester, plain_bench.path, *TWO_SETS)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert "pytest.ini: infra_gate: the study has no parameter set '9x'" in str(done.stderr)
 
 
 def report(study: Path, *args: str) -> "subprocess.CompletedProcess[str]":

@@ -56,13 +56,13 @@ def test_an_end_counts_once_and_strangers_never() -> None:
     assert [look.samples for look in looks.end("t1-s1")] == [1]
 
 
-@given(st.integers(1, 12), st.integers(1, 4), st.randoms(use_true_random=False))
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32))
 def test_whatever_the_order_every_look_sees_whole_samples(
-    max_samples: int, tasks: int, chance: random.Random
+    max_samples: int, tasks: int, seed: int
 ) -> None:
     looks, samples = schedule(max_samples, tasks)
     items = list(samples)
-    chance.shuffle(items)
+    random.Random(seed).shuffle(items)  # each step drawn by hypothesis took minutes
     taken, ended = [], set()
     for item in items:
         ended.add(item)

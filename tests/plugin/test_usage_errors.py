@@ -187,7 +187,11 @@ def test_a_dry_run_of_marked_tests_names_those_that_cannot_be_used(
     text = mark.format("2Q") + body.format("bad") + mark.format("32M") + body.format("good")
     local_bench.pytester.makepyfile(test_suite=f"import pytest\n\n{text}")
     result = local_bench.pytester.runpytest_inprocess(
-        "--infra-backend=local", "-p", "no:cacheprovider", "--infra-dry-run", workers
+        "--infra-backend=local",
+        "-p",
+        "no:cacheprovider",
+        "--infra-dry-run",
+        workers,
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["test_suite.py::test_good  1x *", "nothing was run"])
