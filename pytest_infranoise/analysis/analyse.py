@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_infranoise.analysis.contrasts import Events, measure_contrast, measured, with_family
+from pytest_infranoise.analysis.contrasts import (
+    Events,
+    in_sequence,
+    measure_contrast,
+    measured,
+    with_family,
+    without_equivalence,
+)
 from pytest_infranoise.analysis.ladder import Ladder, build_ladder, known_sets
 from pytest_infranoise.analysis.movement import movements
 from pytest_infranoise.analysis.noise import noise_band
@@ -30,7 +37,7 @@ from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.table import OUTCOMES, OutcomeTable
 from pytest_infranoise.statistics.intervals import rate
-from pytest_infranoise.statistics.recommend import RecommendationStatus
+from pytest_infranoise.statistics.recommend import RecommendationStatus, covered
 from pytest_infranoise.statistics.spread import Spread, spread
 from pytest_infranoise.statistics.tables import cochran_mantel_haenszel
 from pytest_infranoise.statistics.trend import Trend, trend
@@ -67,7 +74,14 @@ def analyse(
         return _empty(settings)
     known = known_sets(compared, sets)
     ladder = build_ladder(compared, known, baseline=baseline, dimension=settings.dimension)
-    study = _Study(table.tasks, names, counts, measured(counts, settings), settings, ladder)
+    for name in (settings.floor, settings.ceiling):
+        if name is not None and name not in names:
+            raise UsageError(f"noise band: {name!r} is no parameter set of this study")
+    declared = None if settings.ceiling == ladder.baseline else settings.ceiling
+    ceiling = declared or ladder.default_ceiling(known)
+    study = _Study(
+        table.tasks, names, counts, measured(counts, settings), settings, ladder, ceiling
+    )
     results = tuple(study.set_result(name) for name in names)
     comparisons, control = study.comparisons(compared)
     trends, spreads = study.along_ladder()
@@ -86,8 +100,8 @@ def analyse(
         trend=trends,
         spread=spreads,
         drift=drifts(counts, study.measures, settings),
-        noise_band=noise_band(study, known, comparisons, control, spreads, results),
-        recommendation=recommend(ladder, results, comparisons, settings),
+        noise_band=noise_band(study, ceiling, comparisons, control, spreads, results),
+        recommendation=recommend(ladder, ceiling, results, comparisons, settings),
         article_choice=article_choice(ladder, results, settings),
         later_attempts=counts.later_attempts,
         duplicates=counts.duplicates,
@@ -104,6 +118,7 @@ class _Study:
     measures: dict[Measure, Events]
     settings: AnalysisSettings
     ladder: Ladder
+    ceiling: str | None
 
     def contrast(self, measure: Measure, a: str, b: str) -> MeasureContrast:
         """Compare set `b` with set `a`."""
@@ -160,9 +175,10 @@ class _Study:
         control = [] if settings.control is None else [settings.control]
         moved = self._movements(others)
         families = {
-            measure: with_family((self.contrast(measure, base, name) for name in others), settings)
+            measure: self._family([self.contrast(measure, base, name) for name in others], others)
             for measure in _TESTED
         }
+        families[Measure.SUCCESS] = self._covered(families[Measure.SUCCESS], others)
         aa = {}
         for name in control:
             alone = {m: with_family([self.contrast(m, base, name)], settings)[0] for m in _TESTED}
@@ -174,6 +190,43 @@ class _Study:
                 contrasts = _marked(contrasts, item)
             found.append(self._comparison(name, contrasts, moved[position]))
         return tuple(found), next(iter(aa.values()), None)
+
+    def _family(
+        self, contrasts: Sequence[MeasureContrast], names: Sequence[str]
+    ) -> list[MeasureContrast]:
+        """Test the sets of the ladder from the top down, any others by Holm's correction."""
+        ladder = self.ladder
+        climbing = ladder.above if ladder.is_ordered else ()
+        found = dict(zip(names, contrasts, strict=True))
+        ladder_names = [name for name in climbing if name in found]
+        others = [name for name in names if name not in climbing]
+        tested = dict(
+            zip(
+                ladder_names,
+                in_sequence((found[name] for name in ladder_names), self.settings),
+                strict=True,
+            )
+        )
+        corrected = with_family((found[name] for name in others), self.settings)
+        tested.update(zip(others, corrected, strict=True))
+        return [tested[name] for name in names]
+
+    def _covered(
+        self, contrasts: Sequence[MeasureContrast], names: Sequence[str]
+    ) -> list[MeasureContrast]:
+        """Keep equivalence on the ladder where the declared ceiling, tested first, allows it."""
+        ladder = [name for name in self.ladder.above if name in names]
+        if not self.ladder.is_ordered or self.ceiling is None:
+            return list(contrasts)
+        found = dict(zip(names, contrasts, strict=True))
+        holding = {name for name in ladder if found[name].equivalent}
+        kept = covered(ladder, holding, self.ceiling)
+        return [
+            without_equivalence(found[name], self.settings)
+            if name in ladder and name not in kept
+            else found[name]
+            for name in names
+        ]
 
     def _movements(self, names: Sequence[str]) -> list[Movement]:
         columns = [self.names.index(name) for name in names]
@@ -200,6 +253,7 @@ class _Study:
             infra_error=contrasts[Measure.INFRA_ERROR],
             agent_failure=contrasts[Measure.AGENT_FAILURE],
             oom=self.contrast(Measure.OOM, base, name),
+            timeout=self.contrast(Measure.TIMEOUT, base, name),
             movement=movement,
             cmh=cochran_mantel_haenszel(*success.column(first), *success.column(second)),
             host_memory=host_memory,

@@ -12,16 +12,16 @@ from pytest_infranoise.analysis.tally import Tally
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.statistics.contrasts import IntArray, distinct_cells, paired_contrast
 from pytest_infranoise.statistics.equivalence import p_tost
-from pytest_infranoise.statistics.intervals import fixed_task_se
-from pytest_infranoise.statistics.multiplicity import holm
-from pytest_infranoise.statistics.paired import compare, variance
+from pytest_infranoise.statistics.multiplicity import fixed_sequence, holm
+from pytest_infranoise.statistics.paired import Paired, compare
 from pytest_infranoise.statistics.power import (
-    Variances,
-    estimate_variances,
+    TrialVariance,
     minimum_detectable_effect,
-    samples_for_equivalence,
+    more_samples,
+    pooled_trial_variance,
 )
-from pytest_infranoise.statistics.tables import fisher_exact
+from pytest_infranoise.statistics.these_tasks import Precision, interval, precision
+from pytest_infranoise.statistics.within import Within, within_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def measured(counts: Tally, settings: AnalysisSettings) -> dict[Measure, Events]
         Measure.INFRA_ERROR: infra,
         Measure.AGENT_FAILURE: agent,
         Measure.OOM: [Outcome.OOM],
+        Measure.TIMEOUT: [Outcome.TIMEOUT],
     }
     trials = counts.trials
     return {name: Events(counts.count(*outcomes), trials) for name, outcomes in which.items()}
@@ -70,80 +71,111 @@ def measure_contrast(
     values = (_macro(x_a, n_a), _macro(x_b, n_b))
     if n_tasks == 1:
         return _one_task(measure, values, x_a, n_a, x_b, n_b)
-    differences = paired_contrast(x_a, n_a, x_b, n_b, samples_count=not settings.fit_only)
-    result = compare(differences)
-    assert result.se is not None
-    assert result.ci90 is not None
-    se = result.se.value
-    tost = p_tost(result.difference, se, n_tasks, settings.margin)
-    variances = estimate_variances(x_a, n_a, x_b, n_b, variance(differences))
+    like_these = compare(paired_contrast(x_a, n_a, x_b, n_b, samples_count=not settings.fit_only))
+    fixed = None if settings.fit_only else precision(x_a, n_a, x_b, n_b)
+    sure = _as_precision(like_these) if fixed is None else fixed
+    test = _test(like_these, (x_a, n_a, x_b, n_b), settings)
+    difference, se = like_these.difference, sure.value
+    ci90 = interval(difference, se, sure.df, 0.90)
+    tost = p_tost(difference, se, sure.df, settings.margin)
     return MeasureContrast(
         measure=measure,
         n_tasks=n_tasks,
-        n_differing=result.n_differing,
+        n_differing=like_these.n_differing,
         baseline_value=values[0],
         value=values[1],
-        difference=result.difference,
+        difference=difference,
         se=se,
-        se_t=result.se.t,
-        se_floor=result.se.floor,
-        se_fixed=_fixed(x_a, n_a, x_b, n_b),
-        ci95=result.ci95,
-        ci90=result.ci90,
-        p_value=result.p_value,
-        p_holm=None,
-        smallest_p=result.smallest_p,
-        p_t=result.p_t,
+        se_plain=sure.plain,
+        se_floor=sure.floor,
+        df=sure.df,
+        ci95=interval(difference, se, sure.df, 0.95),
+        ci90=ci90,
+        p_value=test.p_value,
+        p_adjusted=None,
+        smallest_p=test.smallest_p,
         p_tost=tost,
         equivalent=not settings.fit_only and tost < settings.alpha_equivalence,
         mde80=minimum_detectable_effect(se),
-        bound_shown=max(abs(result.ci90[0]), abs(result.ci90[1])),
-        variances=variances,
-        samples_needed=samples_for_equivalence(
-            variances, n_tasks, settings.margin, floored=result.se.floor > result.se.t
-        ),
-        method="sign_flip" if result.exact else "sign_flip_monte_carlo",
+        bound_shown=max(abs(ci90[0]), abs(ci90[1])),
+        variance=pooled_trial_variance(x_a, n_a, x_b, n_b),
+        samples_needed=None if settings.fit_only else more_samples(se, n_a, n_b, settings.margin),
+        method="within_task" if test.exact else "within_task_monte_carlo",
         status=Status.FIT_ONLY if settings.fit_only else Status.INCONCLUSIVE,
+        like_these=like_these,
     )
+
+
+def _as_precision(paired: Paired) -> Precision:
+    """One sample per cell, or copies: only the spread between tasks tells how sure a mean is."""
+    assert paired.se is not None
+    return Precision(paired.se.t, paired.se.floor, paired.n_tasks - 1)
+
+
+def _test(like_these: Paired, cells: tuple[IntArray, ...], settings: AnalysisSettings) -> Within:
+    if settings.fit_only:  # copies are one sample, for which both tests are McNemar's
+        return Within(like_these.p_value, like_these.smallest_p, like_these.exact)
+    return within_task(*cells)
+
+
+def in_sequence(
+    family: Iterable[MeasureContrast], settings: AnalysisSettings
+) -> list[MeasureContrast]:
+    """Return the contrasts of one ladder, ascending, tested from the top down.
+
+    The first that is not significant ends the sequence; what lies below it is not tested.
+    """
+    contrasts = list(family)
+    tested = [item for item in reversed(contrasts) if _is_testable(item)]
+    adjusted = fixed_sequence([float(item.p_value or 0.0) for item in tested])
+    ended, decided = False, {}
+    for item, p_adjusted in zip(tested, adjusted, strict=True):
+        decided[id(item)] = _decide(replace(item, is_tested=not ended), p_adjusted, settings)
+        ended = ended or p_adjusted >= settings.alpha_difference
+    return [decided.get(id(item), item) for item in contrasts]
 
 
 def with_family(
     family: Iterable[MeasureContrast], settings: AnalysisSettings
 ) -> list[MeasureContrast]:
-    """Return one family's contrasts with Holm's p-values and what each then shows."""
+    """Return the contrasts of sets without an order, with Holm's p-values."""
     contrasts = list(family)
-    tested = [item for item in contrasts if item.status in (Status.INCONCLUSIVE, Status.FIT_ONLY)]
+    tested = [item for item in contrasts if _is_testable(item)]
     adjusted = iter(holm([float(item.p_value or 0.0) for item in tested]))
-    decided = []
-    for item in contrasts:
-        p_holm = next(adjusted) if item in tested else None
-        decided.append(_decide(item, p_holm, settings))
-    return decided
+    return [
+        _decide(item, next(adjusted), settings) if _is_testable(item) else item
+        for item in contrasts
+    ]
+
+
+def without_equivalence(item: MeasureContrast, settings: AnalysisSettings) -> MeasureContrast:
+    """Return the contrast without the claim of equivalence, which its turn never came for."""
+    if item.p_adjusted is None or item.status is not Status.EQUIVALENT:
+        return item
+    undecided = replace(item, equivalent=False, status=Status.INCONCLUSIVE)
+    return _decide(undecided, item.p_adjusted, settings)
+
+
+def _is_testable(item: MeasureContrast) -> bool:
+    return item.status in (Status.INCONCLUSIVE, Status.FIT_ONLY)
 
 
 def _decide(
-    item: MeasureContrast, p_holm: float | None, settings: AnalysisSettings
+    item: MeasureContrast, p_adjusted: float, settings: AnalysisSettings
 ) -> MeasureContrast:
-    if p_holm is None:
-        return item
-    detectable = p_holm < settings.alpha_difference
+    detectable = p_adjusted < settings.alpha_difference
     status = item.status
     if status is not Status.FIT_ONLY:
         if item.equivalent:
             status = Status.EQUIVALENT
         elif detectable:
             status = Status.HIGHER if (item.difference or 0.0) > 0 else Status.LOWER
-    return replace(item, p_holm=p_holm, detectable=detectable, status=status)
+    return replace(item, p_adjusted=p_adjusted, detectable=detectable, status=status)
 
 
 def _macro(events: IntArray, trials: IntArray) -> float:
     x, n, count = distinct_cells(events, trials)
     return math.fsum(x / n * count) / len(trials)
-
-
-def _fixed(x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray) -> float | None:
-    parts = (fixed_task_se(x_a, n_a), fixed_task_se(x_b, n_b))
-    return None if parts[0] is None or parts[1] is None else math.hypot(parts[0], parts[1])
 
 
 def _undefined(measure: Measure, status: Status) -> MeasureContrast:
@@ -155,20 +187,19 @@ def _undefined(measure: Measure, status: Status) -> MeasureContrast:
         value=None,
         difference=None,
         se=None,
-        se_t=None,
+        se_plain=None,
         se_floor=None,
-        se_fixed=None,
+        df=None,
         ci95=None,
         ci90=None,
         p_value=None,
-        p_holm=None,
+        p_adjusted=None,
         smallest_p=None,
-        p_t=None,
         p_tost=None,
         equivalent=False,
         mde80=None,
         bound_shown=None,
-        variances=None,
+        variance=None,
         samples_needed=None,
         method=None,
         status=status,
@@ -183,7 +214,7 @@ def _one_task(
     x_b: IntArray,
     n_b: IntArray,
 ) -> MeasureContrast:
-    cells = tuple(int(array[0]) for array in (x_a, n_a, x_b, n_b))
+    test = within_task(x_a, n_a, x_b, n_b)
     return replace(
         _undefined(measure, Status.ONE_TASK),
         n_tasks=1,
@@ -191,18 +222,17 @@ def _one_task(
         baseline_value=values[0],
         value=values[1],
         difference=values[1] - values[0],
-        p_value=fisher_exact(*cells),
+        p_value=test.p_value,
+        smallest_p=test.smallest_p,
         method="fisher_one_task",
     )
 
 
-def assumed_variances(contrasts: Sequence[MeasureContrast]) -> Variances | None:
-    """Return the variances behind the plan of a next study: the mean over success contrasts."""
-    known = [item.variances for item in contrasts if item.variances is not None]
+def assumed_variance(contrasts: Sequence[MeasureContrast]) -> TrialVariance | None:
+    """Return the variance behind the plan of a next study: the mean over success contrasts."""
+    known = [item.variance for item in contrasts if item.variance is not None]
     if not known:
         return None
-    return Variances(
-        trial=float(np.mean([item.trial for item in known])),
-        effect=float(np.mean([item.effect for item in known])),
-        assumed=any(item.assumed for item in known),
+    return TrialVariance(
+        float(np.mean([item.value for item in known])), any(item.assumed for item in known)
     )

@@ -14,10 +14,11 @@ from pytest_infranoise.analysis.results import (
 )
 from pytest_infranoise.statistics.drift import Drift
 from pytest_infranoise.statistics.intervals import Rate
+from pytest_infranoise.statistics.paired import Paired
 from pytest_infranoise.statistics.spread import Spread
 from pytest_infranoise.statistics.trend import Trend
 
-ANALYSIS_SCHEMA_VERSION = 1
+ANALYSIS_SCHEMA_VERSION = 2
 
 
 def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
@@ -115,6 +116,7 @@ def _comparison(item: Comparison) -> dict[str, Any]:
         "host_memory": item.host_memory,
         "measures": {contrast.measure.value: _contrast(contrast) for contrast in item.measures},
         "moved": {kind.value: list(names) for kind, names in item.movement.tasks.items()},
+        "gain_beyond_repair": _gain(item.agent_failure),
         "moved_beyond_chance": [
             {
                 "task": shift.task,
@@ -130,6 +132,17 @@ def _comparison(item: Comparison) -> dict[str, Any]:
     }
 
 
+def _gain(agent_failure: MeasureContrast) -> dict[str, Any] | None:
+    """Lift less the fall of infra errors, which is how far agent failures fell."""
+    if agent_failure.difference is None or agent_failure.ci90 is None:
+        return None
+    return {
+        "value": -agent_failure.difference,
+        "lower95": -agent_failure.ci90[1],
+        "upper95": -agent_failure.ci90[0],
+    }
+
+
 def _contrast(item: MeasureContrast) -> dict[str, Any]:
     return {
         "n_tasks": item.n_tasks,
@@ -138,13 +151,14 @@ def _contrast(item: MeasureContrast) -> dict[str, Any]:
         "value": item.value,
         "difference": item.difference,
         "se": item.se,
-        "se_t": item.se_t,
+        "se_plain": item.se_plain,
         "se_floor": item.se_floor,
-        "se_fixed": item.se_fixed,
+        "df": item.df,
         "ci95": item.ci95,
         "ci90": item.ci90,
         "p_value": item.p_value,
-        "p_holm": item.p_holm,
+        "p_adjusted": item.p_adjusted,
+        "is_tested": item.is_tested,
         "p_tost": item.p_tost,
         "p_smallest": item.smallest_p,
         "equivalent": item.equivalent,
@@ -155,6 +169,17 @@ def _contrast(item: MeasureContrast) -> dict[str, Any]:
         "samples_needed": item.samples_needed,
         "method": item.method,
         "status": item.status.value,
+        "tasks_like_these": None if item.like_these is None else _paired(item.like_these),
+    }
+
+
+def _paired(item: Paired) -> dict[str, Any]:
+    """The generalisation: sign-flip test, t interval over tasks."""
+    return {
+        "se": None if item.se is None else item.se.value,
+        "ci95": item.ci95,
+        "p_value": item.p_value,
+        "p_t": item.p_t,
     }
 
 
@@ -226,7 +251,10 @@ def _recommendation(analysis: Analysis) -> dict[str, Any]:
         "parameter_set": item.parameter_set,
         "why": item.why,
         "candidate": item.candidate,
-        "admissible": list(item.admissible),
+        "ceiling": item.ceiling,
         "infra_reduced": list(item.infra_reduced),
+        "repairs": list(item.repairs),
+        "neutral": list(item.neutral),
+        "eased": list(item.eased),
         "notes": list(item.notes),
     }

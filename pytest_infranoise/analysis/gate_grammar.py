@@ -1,12 +1,12 @@
 """The language of gates; docs/gates.md describes it.
 
-    gate        = rate-gate | lift-gate | "no-oom" ["@" SET] | "no-kill" ["@" SET] | recommended
+    gate        = rate-gate | lift-gate | "no-oom" ["@" SET] | "no-kill" ["@" SET] | verdict
     rate-gate   = quantity(rate) op number ["@" SET]
     lift-gate   = quantity(lift) op number | lift "~" number "+-" number
     quantity(q) = q | "upper(" q ")" | "lower(" q ")"
     rate        = "success_rate" | "infra_error_rate" | "agent_failure_rate"
     lift        = "lift(" SET ")"
-    recommended = "recommended" [("=" | "<=") SET]
+    verdict     = ("recommended" | "repairs" | "neutral" | "provisional") [("=" | "<=") SET]
     op          = "<=" | ">=" | "<" | ">"
     number      = proportion | points "pp" | per cent "%"
 
@@ -32,11 +32,14 @@ class Measured(StrEnum):
     NO_OOM = "no-oom"
     NO_KILL = "no-kill"
     RECOMMENDED = "recommended"
+    REPAIRS = "repairs"
+    NEUTRAL = "neutral"
+    PROVISIONAL = "provisional"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate. `parameter_set` None is every set, or any where one is recommended.
+    """One gate. `parameter_set` None is every set, or any where the gate is about the verdict.
 
     `end` is the end of the 95 % interval that counts, `upper` or `lower`; None is the measured
     value. `limit` and `margin` are proportions; a margin makes the gate one of equivalence.
@@ -59,6 +62,7 @@ class KnownSets:
     baseline: str | None
 
 
+VERDICTS = (Measured.RECOMMENDED, Measured.REPAIRS, Measured.NEUTRAL, Measured.PROVISIONAL)
 _RATES = (Measured.SUCCESS, Measured.INFRA_ERROR, Measured.AGENT_FAILURE)
 _NUMBER = re.compile(r"(?P<sign>[+-]?)\s*(?P<number>\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
 _UNIT = re.compile(r"pp|%")
@@ -66,7 +70,8 @@ _WORD = re.compile(r"[A-Za-z][\w-]*")
 _SET = re.compile(r"[^\s()@]+")
 _COMPARISON = re.compile(r"<=|>=|<|>")
 _FORMS = (
-    "success_rate, infra_error_rate, agent_failure_rate, lift(SET), no-oom, no-kill, recommended"
+    "success_rate, infra_error_rate, agent_failure_rate, lift(SET), no-oom, no-kill, recommended, "
+    "repairs, neutral, provisional"
 )
 
 
@@ -97,8 +102,8 @@ class _Reader:
         """Read all of it."""
         start = self._skip()
         word = self._match(_WORD)
-        if word == Measured.RECOMMENDED:
-            gate = self._recommended(start)
+        if word in VERDICTS:
+            gate = self._verdict(Measured(str(word)), start)
         elif word in (Measured.NO_OOM, Measured.NO_KILL):
             gate = Gate(self._text, Measured(word), self._at())
         elif word in ("upper", "lower"):
@@ -142,15 +147,15 @@ class _Reader:
             self._fail(f"compare with <=, >=, <, >{also}")
         return found
 
-    def _recommended(self, start: int) -> Gate:
+    def _verdict(self, measured: Measured, start: int) -> Gate:
         if self._sets is not None and len(self._sets.ids) < 2:
             self._place = start
             self._fail("nothing can be recommended with one parameter set")
         for comparison in ("<=", "="):
             if self._accept(comparison):
                 name = self._set(against_baseline=True)
-                return Gate(self._text, Measured.RECOMMENDED, name, None, comparison)
-        return Gate(self._text, Measured.RECOMMENDED)
+                return Gate(self._text, measured, name, None, comparison)
+        return Gate(self._text, measured)
 
     def _at(self) -> str | None:
         return self._set() if self._accept("@") else None

@@ -16,8 +16,8 @@ from pytest_infranoise.analysis.results import (
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.statistics.equivalence import p_tost
 from pytest_infranoise.statistics.intervals import Rate
-from pytest_infranoise.statistics.paired import t_interval
 from pytest_infranoise.statistics.recommend import RecommendationStatus
+from pytest_infranoise.statistics.these_tasks import interval
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -83,8 +83,10 @@ def _judge(analysis: Analysis, gate: Gate) -> tuple[GateVerdict, str]:
     if analysis.n_trials == 0:
         return GateVerdict.UNDECIDED, "no trial has an outcome"
     match gate.measured:
-        case Measured.RECOMMENDED:
-            return _recommended(analysis, gate)
+        case Measured.NEUTRAL:
+            return _neutral(analysis, gate)
+        case Measured.RECOMMENDED | Measured.REPAIRS | Measured.PROVISIONAL:
+            return _verdict(analysis, gate)
         case Measured.LIFT:
             return _lift(analysis, gate)
         case Measured.NO_OOM | Measured.NO_KILL:
@@ -197,30 +199,61 @@ def _equivalent(analysis: Analysis, contrast: MeasureContrast, gate: Gate) -> Ga
     assert contrast.difference is not None
     assert gate.limit is not None
     assert gate.margin is not None
-    if contrast.se is None or contrast.n_tasks < 2:
+    if contrast.se is None or contrast.df is None:
         return GateVerdict.UNDECIDED
-    settings, n = analysis.settings, contrast.n_tasks
+    settings, df = analysis.settings, contrast.df
     away = contrast.difference - gate.limit
-    if p_tost(away, contrast.se, n, gate.margin) < settings.alpha_equivalence:
+    if p_tost(away, contrast.se, df, gate.margin) < settings.alpha_equivalence:
         return GateVerdict.PASSED
-    low, high = t_interval(away, contrast.se, n, 1 - settings.alpha_difference)
+    low, high = interval(away, contrast.se, df, 1 - settings.alpha_difference)
     outside = low > gate.margin or high < -gate.margin
     return GateVerdict.FAILED if outside else GateVerdict.UNDECIDED
 
 
-def _recommended(analysis: Analysis, gate: Gate) -> tuple[GateVerdict, str]:
+_ACCEPTED = {
+    Measured.RECOMMENDED: (RecommendationStatus.RECOMMENDED,),
+    Measured.REPAIRS: (RecommendationStatus.RECOMMENDED, RecommendationStatus.REPAIRS),
+    Measured.PROVISIONAL: (
+        RecommendationStatus.RECOMMENDED,
+        RecommendationStatus.REPAIRS,
+        RecommendationStatus.PROVISIONAL,
+    ),
+}
+"""The verdicts that satisfy a gate: one that shows more satisfies a gate that asks for less."""
+
+
+def _verdict(analysis: Analysis, gate: Gate) -> tuple[GateVerdict, str]:
     found = analysis.recommendation
     status = str(found.status).replace("_", " ")
     if found.status is RecommendationStatus.NO_INFRA_SIGNAL:
         return GateVerdict.FAILED, f"{status}: {found.why}"
-    if found.status is not RecommendationStatus.RECOMMENDED or found.parameter_set is None:
+    if found.status not in _ACCEPTED[gate.measured] or found.parameter_set is None:
         return GateVerdict.UNDECIDED, f"{status}: {found.why}"
-    reason = f"{found.parameter_set} is recommended"
+    reason = f"{status}: {found.parameter_set} {found.why}"
     if gate.parameter_set is None:
         return GateVerdict.PASSED, reason
-    order = () if analysis.ladder is None else analysis.ladder.above
-    allowed = {gate.parameter_set}
-    if gate.comparison == "<=" and gate.parameter_set in order:
-        allowed = set(order[: order.index(gate.parameter_set) + 1])
-    holds = found.parameter_set in allowed
+    holds = found.parameter_set in _allowed(analysis, gate)
     return GateVerdict.PASSED if holds else GateVerdict.FAILED, reason
+
+
+def _allowed(analysis: Analysis, gate: Gate) -> set[str]:
+    order = () if analysis.ladder is None else analysis.ladder.above
+    name = str(gate.parameter_set)
+    if gate.comparison == "<=" and name in order:
+        return set(order[: order.index(name) + 1])
+    return {name}
+
+
+def _neutral(analysis: Analysis, gate: Gate) -> tuple[GateVerdict, str]:
+    """Judge whether success is shown equivalent up to a set, or up to the declared ceiling."""
+    found = analysis.recommendation
+    name = gate.parameter_set or found.ceiling
+    if found.status is RecommendationStatus.FIT_ONLY or name is None:
+        return GateVerdict.UNDECIDED, found.why
+    item = next((item for item in analysis.comparisons if item.parameter_set == name), None)
+    if item is None:
+        return GateVerdict.UNDECIDED, f"{name} was not compared with {analysis.baseline}"
+    words = _lift_words(item.success, name)
+    if name in found.neutral and analysis.settings.engine_is_isolating:
+        return GateVerdict.PASSED, words
+    return GateVerdict.UNDECIDED, words

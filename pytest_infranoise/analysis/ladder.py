@@ -14,9 +14,12 @@ from pytest_infranoise.model.resources import (
 )
 
 _CROSSED_ID = re.compile(r"mem(?P<memory>.+?)-cpu(?P<cpu>.+?)(?:-time(?P<timeout>.+))?")
+_NAMES_ONLY = "the names of these sets tell no multiplier, so no threshold can be named"
 _DIMENSIONS = ("memory", "cpu", "timeout")
 JOINT = "memory and CPU"
 BY_NAME = "parameter set"
+MODERATE_FACTOR = 3
+"""The largest multiplier that is declared as the ceiling by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,21 @@ class Ladder:
     candidates: tuple[str, ...]
     dimension: str | None
     problem: str | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the sets above the baseline grow by a known multiplier, one dimension at a time.
+
+        Only then can they be tested from the top down, and a threshold be named.
+        """
+        return self.dimension not in (None, BY_NAME)
+
+    def default_ceiling(self, sets: Sequence[ParameterSet]) -> str | None:
+        """Return the largest multiplier up to `MODERATE_FACTOR`, else the smallest there is."""
+        if not self.is_ordered:
+            return None
+        within = self.largest_up_to(MODERATE_FACTOR, sets)
+        return within or next(iter(self.candidates), None)
 
     def largest_up_to(self, factor: int, sets: Sequence[ParameterSet]) -> str | None:
         """Return the largest finite set above the baseline whose multiplier is <= `factor`."""
@@ -125,7 +143,7 @@ def _by_appearance(names: Sequence[str], baseline: str) -> Ladder:
     # Nothing but the name says that a set has no limit, so it must not be recommended as one.
     others.sort(key=lambda name: name.lower() == UNCAPPED)
     candidates = tuple(name for name in others if name.lower() != UNCAPPED)
-    return Ladder(baseline, (baseline, *others), tuple(others), candidates, BY_NAME)
+    return Ladder(baseline, (baseline, *others), tuple(others), candidates, BY_NAME, _NAMES_ONLY)
 
 
 def _not_alone(sets: Sequence[ParameterSet], dimension: str) -> str:

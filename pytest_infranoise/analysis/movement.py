@@ -10,6 +10,9 @@ from pytest_infranoise.analysis.results import Measure, Movement, Shift, TaskShi
 from pytest_infranoise.statistics.multiplicity import benjamini_hochberg
 from pytest_infranoise.statistics.tables import fisher_per_task
 
+_BY_KILLS = (Shift.DOOMED, Shift.STILL_KILLED)
+"""Success tells nothing of these."""
+
 
 def movements(
     measures: dict[Measure, Events],
@@ -20,7 +23,7 @@ def movements(
 ) -> list[Movement]:
     """Sort the common tasks of each set by how they moved.
 
-    The p-values of single tasks are corrected over all tasks and sets together.
+    The p-values of single tasks are corrected over the tasks of one contrast.
 
     Args:
         measures: Events per measure, arrays of shape (tasks, sets).
@@ -29,29 +32,37 @@ def movements(
         others: The columns to compare with it.
         alpha: The false discovery rate of the list of tasks that moved by themselves.
     """
+    return [_movement(measures, tasks, baseline, other, alpha) for other in others]
+
+
+def _movement(
+    measures: dict[Measure, Events], tasks: Sequence[str], baseline: int, other: int, alpha: float
+) -> Movement:
     success = measures[Measure.SUCCESS]
-    x_a, n_a = success.column(baseline)
-    common = [np.flatnonzero((n_a > 0) & (success.trials[:, other] > 0)) for other in others]
-    p_values = [
-        fisher_per_task(x_a[which], n_a[which], *(a[which] for a in success.column(other)))
-        for other, which in zip(others, common, strict=True)
-    ]
-    q_values = benjamini_hochberg(np.concatenate(p_values) if p_values else [])
-    found, start = [], 0
-    for other, which, p in zip(others, common, p_values, strict=True):
-        q = q_values[start : start + len(which)]
-        start += len(which)
-        shifts = _shifts(measures, baseline, other, which)
-        found.append(
-            Movement(
-                tasks={
-                    kind: tuple(sorted(tasks[index] for index in which[chosen]))
-                    for kind, chosen in shifts.items()
-                },
-                significant=_significant(success, tasks, baseline, other, which, p, q, alpha),
-            )
-        )
-    return found
+    which = np.flatnonzero((success.trials[:, baseline] > 0) & (success.trials[:, other] > 0))
+    p = _p_values(success, baseline, other, which)
+    q = benjamini_hochberg(p)
+    q_kills = benjamini_hochberg(_p_values(measures[Measure.OOM], baseline, other, which))
+    shifts = _shifts(measures, baseline, other, which)
+
+    def names(chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(sorted(tasks[index] for index in which[chosen]))
+
+    return Movement(
+        tasks={kind: names(chosen) for kind, chosen in shifts.items()},
+        named={
+            kind: names(chosen & ((q_kills if kind in _BY_KILLS else q) < alpha))
+            for kind, chosen in shifts.items()
+        },
+        significant=_significant(success, tasks, baseline, other, which, p, q, alpha),
+    )
+
+
+def _p_values(
+    events: Events, baseline: int, other: int, which: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    cells = (*events.column(baseline), *events.column(other))
+    return fisher_per_task(*(array[which] for array in cells))
 
 
 def _gain(events: Events, baseline: int, other: int, which: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -13,12 +13,7 @@ from pytest_infranoise.analysis.results import (
     SetResult,
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
-from pytest_infranoise.errors import UsageError
-from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.statistics.spread import Spread
-
-MODERATE_FACTOR = 3
-"""The largest multiplier of the band that is declared by default."""
 
 _Z975 = 1.959963984540054
 
@@ -35,19 +30,15 @@ class _Contrasting(Protocol):
 
 def noise_band(
     study: _Contrasting,
-    known: Sequence[ParameterSet],
+    ceiling: str | None,
     comparisons: Sequence[Comparison],
     control: Comparison | None,
     spreads: Mapping[Measure, Spread],
     results: Sequence[SetResult],
 ) -> NoiseBand:
-    """Return every part of the noise band that this study can tell."""
+    """Return every part of the noise band that this study can tell, up to the declared ceiling."""
     ladder, settings = study.ladder, study.settings
-    for name in (settings.floor, settings.ceiling):
-        if name is not None and name not in study.names:
-            raise UsageError(f"noise band: {name!r} is no parameter set of this study")
     floor = settings.floor or ladder.baseline
-    ceiling = settings.ceiling or ladder.largest_up_to(MODERATE_FACTOR, known)
     uncapped = next((name for name in ladder.above if name not in ladder.candidates), None)
     success = next(item.success for item in results if item.is_baseline)
     fixed = None if success is None else success.se_fixed

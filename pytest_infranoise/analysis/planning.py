@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_infranoise.analysis.contrasts import assumed_variances
+from pytest_infranoise.analysis.contrasts import assumed_variance
 from pytest_infranoise.analysis.results import Analysis
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.statistics.power import (
     EQUIVALENCE,
-    Variances,
+    TrialVariance,
     minimum_detectable_effect,
     samples_for_difference,
     samples_for_equivalence,
@@ -22,7 +22,7 @@ USUAL_SAMPLES = (1, 3, 5, 10, 20)
 class Design:
     """A study before it runs.
 
-    `variances` come from `variances_of` another study, else from a convention. Seconds and cost
+    `variance` comes from `variance_of` another study, else from a convention. Seconds and cost
     are per trial, None where unknown; `parallel` trials run at once.
     """
 
@@ -30,7 +30,7 @@ class Design:
     n_sets: int
     effect: float = 0.02
     margin: float = 0.03
-    variances: Variances = field(default_factory=Variances)
+    variance: TrialVariance = field(default_factory=TrialVariance)
     seconds_per_trial: float | None = None
     cost_per_trial: float | None = None
     parallel: int = 1
@@ -54,15 +54,12 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: rows for the usual numbers of samples, and the samples that the wishes need.
-
-    `samples_for_*` is None where more samples cannot help and more tasks are needed.
-    """
+    """A plan: rows for the usual numbers of samples, and the samples that the wishes need."""
 
     design: Design
     rows: tuple[PlanRow, ...]
-    samples_for_difference: int | None
-    samples_for_equivalence: int | None
+    samples_for_difference: int
+    samples_for_equivalence: int
 
     def to_json(self) -> dict[str, Any]:
         """Return builtins only; None where undefined."""
@@ -72,9 +69,8 @@ class Plan:
             "n_sets": design.n_sets,
             "effect": design.effect,
             "margin": design.margin,
-            "trial_variance": design.variances.trial,
-            "effect_variance": design.variances.effect,
-            "variances_assumed": design.variances.assumed,
+            "trial_variance": design.variance.value,
+            "variance_assumed": design.variance.assumed,
             "samples_for_difference": self.samples_for_difference,
             "samples_for_equivalence": self.samples_for_equivalence,
             "rows": [
@@ -98,8 +94,8 @@ def plan(design: Design, samples: Sequence[int] = USUAL_SAMPLES) -> Plan:
         UsageError: Fewer than two tasks or sets, or a number that is not above zero.
     """
     _check(design, samples)
-    needed_difference = samples_for_difference(design.variances, design.n_tasks, design.effect)
-    needed_equivalence = samples_for_equivalence(design.variances, design.n_tasks, design.margin)
+    needed_difference = samples_for_difference(design.variance, design.n_tasks, design.effect)
+    needed_equivalence = samples_for_equivalence(design.variance, design.n_tasks, design.margin)
     return Plan(
         design=design,
         rows=tuple(plan_row(design, number) for number in samples),
@@ -110,7 +106,7 @@ def plan(design: Design, samples: Sequence[int] = USUAL_SAMPLES) -> Plan:
 
 def plan_row(design: Design, samples: int) -> PlanRow:
     """Return what one number of samples buys."""
-    se = design.variances.standard_error(design.n_tasks, samples)
+    se = design.variance.standard_error(design.n_tasks, samples)
     trials = design.n_tasks * design.n_sets * samples
     seconds, cost = design.seconds_per_trial, design.cost_per_trial
     return PlanRow(
@@ -123,10 +119,10 @@ def plan_row(design: Design, samples: int) -> PlanRow:
     )
 
 
-def variances_of(analysis: Analysis) -> Variances:
-    """Return the variances that a study measured, for the plan of the next one."""
-    measured = assumed_variances([item.success for item in analysis.comparisons])
-    return Variances() if measured is None else measured
+def variance_of(analysis: Analysis) -> TrialVariance:
+    """Return the variance of a trial that a study measured, for the plan of the next one."""
+    measured = assumed_variance([item.success for item in analysis.comparisons])
+    return TrialVariance() if measured is None else measured
 
 
 def _check(design: Design, samples: Sequence[int]) -> None:

@@ -1,10 +1,12 @@
 """The kill threshold to recommend, with its reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pytest_infranoise.analysis.ladder import Ladder
 from pytest_infranoise.analysis.results import (
     Comparison,
+    Measure,
+    MeasureContrast,
     Recommendation,
     SetResult,
     Status,
@@ -29,21 +31,36 @@ HOST_MEMORY = (
 )
 
 
+_WHY = {
+    RecommendationStatus.RECOMMENDED: "removes crashes, and success stays within the margin",
+    RecommendationStatus.REPAIRS: "removes crashes and adds less than the margin beyond them",
+    RecommendationStatus.EASED: "success rose by more than the repair of crashes explains",
+    RecommendationStatus.PROVISIONAL: "removes crashes; what else it does is not yet bounded",
+    RecommendationStatus.NO_INFRA_SIGNAL: "no multiplier shows fewer infra errors beyond chance",
+    RecommendationStatus.INCONCLUSIVE: "neither a repair nor its absence is shown",
+}
+
+
 def recommend(
     ladder: Ladder,
+    ceiling: str | None,
     results: Sequence[SetResult],
     comparisons: Sequence[Comparison],
     settings: AnalysisSettings,
 ) -> Recommendation:
-    """Apply the rule of docs/statistics.md to the sets above the baseline."""
+    """Apply the rule of docs/statistics.md to the sets above the baseline.
+
+    `ceiling` is the declared set whose bounds are tested first.
+    """
     reason = _not_applicable(ladder, comparisons, settings)
     if reason is not None:
-        return Recommendation(RecommendationStatus.NOT_APPLICABLE, None, reason)
+        return Recommendation(RecommendationStatus.NOT_APPLICABLE, None, reason, ceiling=ceiling)
     if settings.fit_only:
         return Recommendation(
             RecommendationStatus.FIT_ONLY,
             None,
             "shows whether the reference solution fits; says nothing about a model's score",
+            ceiling=ceiling,
         )
     infra = {item.id: item.infra_error for item in results}
     steps = []
@@ -51,12 +68,20 @@ def recommend(
     for name in ladder.above:
         rate = infra[name]
         if name in by_name and rate is not None:
-            steps.append(_step(by_name[name], rate.macro, name in ladder.candidates))
-    choice = choose(
-        steps, alpha=settings.alpha_difference, margin=settings.margin, tie=settings.tie
-    )
+            item = by_name[name]
+            steps.append(
+                step_of(
+                    name,
+                    {contrast.measure: contrast for contrast in item.measures},
+                    infra_rate=rate.macro,
+                    candidate=name in ladder.candidates,
+                    margin=settings.margin,
+                    host_memory=item.host_memory,
+                )
+            )
+    choice = choose(steps, ceiling=ceiling, tie=settings.tie)
     notes = _notes(choice, [by_name[step.id] for step in steps], settings)
-    return _worded(choice, ladder, notes, settings)
+    return _settled(choice, ceiling, notes, settings)
 
 
 def article_choice(
@@ -106,19 +131,31 @@ def _not_applicable(
     return None
 
 
-def _step(item: Comparison, infra_rate: float, candidate: bool) -> Step:
-    success, infra = item.success, item.infra_error
-    untested = success.p_holm is None or infra.p_holm is None
+def step_of(
+    name: str,
+    contrasts: Mapping[Measure, MeasureContrast],
+    *,
+    infra_rate: float,
+    candidate: bool,
+    margin: float,
+    host_memory: bool = False,
+) -> Step:
+    """Return what the rule sees of one set: its three contrasts against the baseline."""
+    success, infra = contrasts[Measure.SUCCESS], contrasts[Measure.INFRA_ERROR]
+    agent = contrasts[Measure.AGENT_FAILURE]
+    # Gain beyond repair is how far agent failures fell; its bounds are one-sided 95 %.
+    gain = None if agent.ci90 is None else (-agent.ci90[1], -agent.ci90[0])
     return Step(
-        id=item.parameter_set,
+        id=name,
         candidate=candidate,
         infra_rate=infra_rate,
-        infra_difference=infra.difference or 0.0,
-        infra_p_holm=1.0 if infra.p_holm is None else infra.p_holm,
-        success_difference=success.difference or 0.0,
-        success_p=0.0 if untested or success.p_value is None else success.p_value,
-        equivalent=success.equivalent,
-        host_memory=item.host_memory,
+        reduced=infra.detectable and (infra.difference or 0.0) < 0,
+        bounded=gain is not None and gain[1] < margin,
+        gains=gain is not None and gain[0] > 0,
+        neutral=success.equivalent,
+        rose=success.detectable and (success.difference or 0.0) > 0,
+        fell=success.detectable and (success.difference or 0.0) < 0,
+        host_memory=host_memory,
     )
 
 
@@ -136,11 +173,17 @@ def _notes(
     return tuple(notes)
 
 
-def _worded(
-    choice: Choice, ladder: Ladder, notes: tuple[str, ...], settings: AnalysisSettings
+def _settled(
+    choice: Choice, ceiling: str | None, notes: tuple[str, ...], settings: AnalysisSettings
 ) -> Recommendation:
-    status, chosen, why = choice.status, choice.chosen, _why(choice, ladder, settings)
-    if chosen is not None and not settings.engine_is_isolating and not settings.accept_engine:
+    status, why = choice.status, _WHY[choice.status]
+    claims = status in (
+        RecommendationStatus.RECOMMENDED,
+        RecommendationStatus.REPAIRS,
+        RecommendationStatus.PROVISIONAL,
+    )
+    chosen = choice.chosen if claims else None
+    if claims and not settings.engine_is_isolating and not settings.accept_engine:
         engine = settings.engine or "an engine that does not isolate"
         why = f"{chosen} would be {status}, but it was measured by {engine}; accept that by name"
         status, chosen = RecommendationStatus.WITHHELD, None
@@ -149,32 +192,10 @@ def _worded(
         parameter_set=chosen,
         why=why,
         candidate=choice.chosen,
-        admissible=choice.admissible,
+        ceiling=ceiling,
         infra_reduced=choice.infra_reduced,
+        repairs=choice.repairs,
+        neutral=choice.neutral,
+        eased=choice.eased,
         notes=notes,
     )
-
-
-def _why(choice: Choice, ladder: Ladder, settings: AnalysisSettings) -> str:
-    margin = f"+-{settings.margin * 100:.3g} points"
-    base = ladder.baseline
-    match choice.status:
-        case RecommendationStatus.RECOMMENDED:
-            return (
-                f"fewer infra errors than at {base}, and success equivalent within {margin} "
-                "there and at every multiplier below"
-            )
-        case RecommendationStatus.PROVISIONAL:
-            return (
-                f"fewer infra errors than at {base}, and no sign of a change in success beyond "
-                f"{margin}, but equivalence is not shown"
-            )
-        case RecommendationStatus.NO_INFRA_SIGNAL:
-            return f"no multiplier shows fewer infra errors than {base} beyond chance"
-        case _ if not choice.infra_reduced:
-            return "trials were killed from outside, so the contrasts are inconclusive"
-        case _:
-            return (
-                f"infra errors fell at {', '.join(choice.infra_reduced)}, but success is not "
-                f"shown to stay within {margin} of {base} up to there"
-            )

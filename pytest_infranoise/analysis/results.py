@@ -13,7 +13,8 @@ from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.statistics.drift import Drift
 from pytest_infranoise.statistics.intervals import Interval, Rate
-from pytest_infranoise.statistics.power import Variances
+from pytest_infranoise.statistics.paired import Paired
+from pytest_infranoise.statistics.power import TrialVariance
 from pytest_infranoise.statistics.recommend import RecommendationStatus
 from pytest_infranoise.statistics.spread import Spread
 from pytest_infranoise.statistics.tables import ChiSquare
@@ -39,6 +40,7 @@ class Measure(StrEnum):
     INFRA_ERROR = "infra_error"
     AGENT_FAILURE = "agent_failure"
     OOM = "oom"
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,11 @@ class SetResult:
 class MeasureContrast:
     """One measure of one set minus the baseline's, paired by task.
 
-    `method` is sign_flip, sign_flip_monte_carlo or fisher_one_task. `value` and `baseline_value`
-    are the rates on the common tasks. `p_holm` is None where the contrast belongs to no family.
-    `samples_needed` is what would show equal sets equivalent within the margin, None where more
-    samples cannot help.
+    The claims are about these very tasks. `method` is within_task, within_task_monte_carlo or
+    fisher_one_task. `value` and `baseline_value` are the rates on the common tasks. `p_adjusted` is
+    the p-value in its sequence or family, None where the contrast belongs to none; with `is_tested`
+    False the sequence ended before it. `samples_needed` is what would show +-margin, None where no
+    more than what ran, or unknown. `like_these` is the generalisation to tasks like these.
     """
 
     measure: Measure
@@ -99,25 +102,26 @@ class MeasureContrast:
     value: float | None
     difference: float | None
     se: float | None
-    se_t: float | None
+    se_plain: float | None
     se_floor: float | None
-    se_fixed: float | None
+    df: int | None
     ci95: Interval | None
     ci90: Interval | None
     p_value: float | None
-    p_holm: float | None
+    p_adjusted: float | None
     smallest_p: float | None
-    p_t: float | None
     p_tost: float | None
     equivalent: bool
     mde80: float | None
     bound_shown: float | None
-    variances: Variances | None
+    variance: TrialVariance | None
     samples_needed: int | None
     method: str | None
     status: Status
     detectable: bool = False
+    is_tested: bool = True
     within_control: bool = False
+    like_these: Paired | None = None
 
 
 class Shift(StrEnum):
@@ -143,9 +147,14 @@ class TaskShift:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The tasks whose outcome changed, by kind, and those that moved beyond chance."""
+    """The tasks whose outcome changed, by kind, and those that moved beyond chance.
+
+    `named` are the tasks of each kind whose move is beyond chance: in success, or for the doomed in
+    kills. `significant` are those by success, with their figures.
+    """
 
     tasks: Mapping[Shift, tuple[str, ...]]
+    named: Mapping[Shift, tuple[str, ...]]
     significant: tuple[TaskShift, ...]
 
 
@@ -165,6 +174,7 @@ class Comparison:
     infra_error: MeasureContrast
     agent_failure: MeasureContrast
     oom: MeasureContrast
+    timeout: MeasureContrast
     movement: Movement
     cmh: ChiSquare | None
     host_memory: bool
@@ -179,7 +189,9 @@ class Comparison:
 class Recommendation:
     """The kill threshold to set, and why.
 
-    `candidate` is the set that the rule chose even where the recommendation is withheld.
+    `parameter_set` is what to set, None where nothing is claimed. `candidate` is the set that the
+    rule chose even where the recommendation is withheld; where tasks become easier it is the lowest
+    set from which on they do. `ceiling` is the declared set whose bounds were tested first.
     `notes` name what a reader must know beside it.
     """
 
@@ -187,8 +199,11 @@ class Recommendation:
     parameter_set: str | None
     why: str
     candidate: str | None = None
-    admissible: tuple[str, ...] = ()
+    ceiling: str | None = None
     infra_reduced: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+    neutral: tuple[str, ...] = ()
+    eased: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -259,6 +274,15 @@ class Analysis:
             if item.parameter_set == name:
                 return item
         raise KeyError(name)
+
+    @property
+    def fallen(self) -> tuple[str, ...]:
+        """The sets in which success fell beyond chance."""
+        return tuple(
+            item.parameter_set
+            for item in self.comparisons
+            if item.success.detectable and (item.success.difference or 0.0) < 0
+        )
 
     @property
     def undecided(self) -> tuple[str, ...]:

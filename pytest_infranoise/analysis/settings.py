@@ -21,7 +21,8 @@ class AnalysisSettings:
         dimension: memory, cpu or timeout: the one dimension that trend and recommendation follow
             in a cross product, the others held at the baseline's.
         floor: The lower end of the declared noise band; None is the baseline.
-        ceiling: The upper end; None is the largest finite multiplier up to 3x.
+        ceiling: The upper end, and the set whose bounds are tested first; None is the largest
+            finite multiplier up to 3x.
         interleaved: Whether the sets ran in randomised blocks; None is unknown.
         engine: Backend and enforcement method in words, named by the verdict.
         engine_is_isolating: False for the local backend and the watchdog, whose recommendations

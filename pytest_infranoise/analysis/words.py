@@ -6,61 +6,84 @@ those that may not, are in docs/statistics.md.
 
 from collections.abc import Iterator
 
-from pytest_infranoise.analysis.figures import (
-    at,
-    percent,
-    plural,
-    points,
-)
+from pytest_infranoise.analysis.figures import at, percent, plural
 from pytest_infranoise.analysis.ladder import JOINT
-from pytest_infranoise.analysis.results import (
-    Analysis,
-    SetResult,
-    Status,
-)
+from pytest_infranoise.analysis.results import Analysis, SetResult
 from pytest_infranoise.analysis.settings import AnalysisSettings
+from pytest_infranoise.analysis.words_answer import answer_lines
 from pytest_infranoise.analysis.words_contrasts import (
     comparison_lines,
     control_lines,
     drift_lines,
+    dropped_line,
+    movement_counts,
     movement_lines,
     spread_lines,
     timeout_lines,
 )
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
 from pytest_infranoise.model.outcome import Outcome
-from pytest_infranoise.statistics.recommend import RecommendationStatus
-
-FIT_ONLY = "fit only: shows whether the reference solution fits; says nothing about a model's score"
 
 
-def verdict_lines(
-    analysis: Analysis, *, verbosity: int = 0, with_contrasts: bool = True
-) -> list[str]:
-    """Return the verdict, one sentence per line.
+def verdict_lines(analysis: Analysis, *, verbosity: int = 0) -> list[str]:
+    """Return the verdict, one sentence per line: the answer, then what stands behind it.
 
     Args:
         analysis: What to put into words.
-        verbosity: Below 0 kills and recommendation only, 1 with sensitivity lines, 2 with every
-            method, n and correction.
-        with_contrasts: Whether to repeat the figures of every contrast; False where a table
-            beside the verdict holds them.
+        verbosity: Below 0 the answer only; 1 with every contrast, names and sensitivity lines, 2
+            with every method, n and correction.
     """
+    lines = answer_lines(analysis)
+    return lines if verbosity < 0 else lines + detail_lines(analysis, verbosity=verbosity)
+
+
+def detail_lines(analysis: Analysis, *, verbosity: int = 0) -> list[str]:
+    """Return what stands behind the answer: kills, what moved, what this study cannot tell."""
     if analysis.n_trials == 0:
-        return ["no trial has an outcome: nothing to analyse"]
+        return []
     lines = [kill_line(analysis), *_foreign_kills(analysis), *_nothing_passed(analysis)]
-    if analysis.settings.fit_only:
-        lines.append(FIT_ONLY)
-    if verbosity >= 0:
-        lines += _findings(analysis, with_contrasts, all_names=verbosity >= 1)
-    lines += recommendation_lines(analysis)
-    if verbosity >= 0:
-        lines += scope_lines(analysis)
+    lines += [f"note: {note}" for note in analysis.recommendation.notes]
+    if analysis.control is not None:
+        lines += control_lines(analysis.control)
+    if verbosity >= 1:
+        lines += _contrasts(analysis)
+    else:
+        lines += _moved(analysis)
+    lines += _left_out(analysis)
+    lines += timeout_lines(analysis)
+    if not analysis.settings.fit_only:  # copies of one solution do not vary by chance
+        lines += drift_lines(analysis)
+    lines += scope_lines(analysis)
     if verbosity >= 1:
         lines += sensitivity(analysis)
     if verbosity >= 2:
         lines += methods(analysis)
     return lines
+
+
+def _contrasts(analysis: Analysis) -> list[str]:
+    lines: list[str] = []
+    for item in analysis.comparisons:
+        lines += comparison_lines(item, analysis, with_figures=True)
+    for item in analysis.comparisons:
+        known = analysis.settings.records_kills
+        lines += movement_lines(item, all_names=True, records_kills=known)
+    return lines if analysis.settings.fit_only else lines + spread_lines(analysis)
+
+
+def _moved(analysis: Analysis) -> list[str]:
+    """Return in one line which tasks moved where; names only beyond chance."""
+    counted = [movement_counts(item) for item in analysis.comparisons]
+    parts = [text for text in counted if text is not None]
+    if not parts:
+        return []
+    unknown = "" if analysis.settings.records_kills else "; kills are unknown"
+    return [f"tasks that moved (named where beyond chance{unknown}): {'; '.join(parts)}"]
+
+
+def _left_out(analysis: Analysis) -> list[str]:
+    """Return which sets lack tasks; the figures then rest on the common ones."""
+    return [dropped_line(item) for item in analysis.comparisons if item.n_dropped]
 
 
 def kill_line(analysis: Analysis) -> str:
@@ -103,135 +126,6 @@ def _nothing_passed(analysis: Analysis) -> Iterator[str]:
             "no trial passed in any set: look at the agent and the tests before reading anything "
             "into this"
         )
-
-
-def _findings(analysis: Analysis, with_contrasts: bool, *, all_names: bool) -> list[str]:
-    lines: list[str] = []
-    if analysis.control is not None:
-        lines += control_lines(analysis.control)
-    for item in analysis.comparisons:
-        lines += comparison_lines(item, analysis, with_figures=with_contrasts)
-    for item in analysis.comparisons:
-        known = analysis.settings.records_kills
-        lines += movement_lines(item, all_names=all_names, records_kills=known)
-    lines += timeout_lines(analysis)
-    if not analysis.settings.fit_only:  # copies of one solution do not vary by chance
-        lines += spread_lines(analysis)
-        lines += drift_lines(analysis)
-    return lines
-
-
-def recommendation_lines(analysis: Analysis) -> list[str]:
-    """Return what to set as kill threshold, how sure that is, and what to run next."""
-    item = analysis.recommendation
-    limit = _what_is_set(analysis)
-    match item.status:
-        case RecommendationStatus.RECOMMENDED:
-            head = f"recommended {limit}: {item.parameter_set} of the declared spec"
-        case RecommendationStatus.PROVISIONAL:
-            head = f"provisional {limit}: {item.parameter_set} of the declared spec"
-        case RecommendationStatus.NO_INFRA_SIGNAL:
-            head = f"no {limit} above {analysis.baseline} is supported"
-        case RecommendationStatus.INCONCLUSIVE:
-            head = f"no {limit} recommended: inconclusive"
-        case RecommendationStatus.WITHHELD:
-            head = "recommendation withheld"
-        case _:
-            head = "no recommendation"
-    # That the reference solution shows nothing more stands at the head of the verdict.
-    lines = [] if item.status is RecommendationStatus.FIT_ONLY else [f"{head}: {item.why}"]
-    lines += [f"note: {note}" for note in item.notes]
-    following = next_step(analysis)
-    return [*lines, f"next: {following}"] if following else lines
-
-
-def _what_is_set(analysis: Analysis) -> str:
-    """Return what a recommendation would set, by the dimension that was varied."""
-    dimension = None if analysis.ladder is None else analysis.ladder.dimension
-    return {"cpu": "CPU limit", "timeout": "deadline"}.get(dimension or "", "kill threshold")
-
-
-def next_step(analysis: Analysis) -> str | None:
-    """Return what to run next, None where nothing follows."""
-    match analysis.recommendation.status:
-        case RecommendationStatus.RECOMMENDED:
-            return "repeat with another agent before publishing it for a benchmark"
-        case RecommendationStatus.FIT_ONLY:
-            return "run an agent (--infra-agent) with --infra-samples=5 or more"
-        case RecommendationStatus.WITHHELD:
-            return "repeat on an engine that enforces limits in a container"
-        case RecommendationStatus.NOT_APPLICABLE:
-            return None
-        case RecommendationStatus.NO_INFRA_SIGNAL:
-            return _without_signal(analysis)
-        case _:
-            return _more_data(analysis)
-
-
-def _without_signal(analysis: Analysis) -> str | None:
-    base = next(item for item in analysis.sets if item.is_baseline)
-    fewest = min(item.outcomes[Outcome.TIMEOUT] for item in analysis.sets)
-    if fewest < base.outcomes[Outcome.TIMEOUT] and not analysis.settings.timeouts_are_infra:
-        return (
-            f"timeouts fell from {base.outcomes[Outcome.TIMEOUT]} at {base.id} to {fewest}, and a "
-            "limit may stand behind them: report with --timeouts-are-infra to count them"
-        )
-    if base.infra_error is not None and base.infra_error.events == 0:
-        upper = percent(base.infra_error.ci95[1])
-        if base.kills.number:
-            return (
-                f"no trial at {base.id} was lost to its {plural(base.kills.number, 'kill')}, yet "
-                "memory runs short there: infranoise calibrate says what each task needs"
-            )
-        return (
-            f"nothing needs repair at {base.id}: no infra error in {base.n_trials} trials "
-            f"(95% CI up to {upper})"
-        )
-    effects = [
-        item.infra_error.mde80
-        for item in analysis.comparisons
-        if item.infra_error.mde80 is not None
-    ]
-    if not effects:
-        return None
-    least = f"{100 * min(effects):.1f} points"
-    return f"add tasks or samples: this design detects infra errors falling by >= {least}"
-
-
-def _repaired(analysis: Analysis) -> str | None:
-    """Say so where a higher success is nothing but crashes that no longer happen."""
-    for item in analysis.comparisons:
-        risen = item.success.status is Status.HIGHER and item.infra_error.detectable
-        if risen and item.agent_failure.equivalent:
-            return (
-                f"at {item.parameter_set} success rose by {points(item.success.difference or 0.0)} "
-                f"points while agent failures stayed equal: {item.baseline} under-measures this "
-                f"agent by its kills; declare {item.parameter_set} as the spec, and compare "
-                f"further multipliers with --baseline {item.parameter_set}"
-            )
-    return None
-
-
-def _more_data(analysis: Analysis) -> str:
-    repaired = _repaired(analysis)
-    if repaired is not None:
-        return repaired
-    ladder = analysis.ladder
-    above = () if ladder is None else ladder.candidates
-    open_ones = [
-        item.success
-        for item in analysis.comparisons
-        if item.parameter_set in above and item.success.status is Status.INCONCLUSIVE
-    ]
-    if not open_ones:
-        return "add multipliers between the baseline and the first that changes success"
-    needed = [item.samples_needed for item in open_ones]
-    if any(value is None for value in needed):
-        return "add tasks: more samples of these cannot settle it"
-    most = max(value for value in needed if value is not None)
-    if most <= analysis.samples[0]:
-        return "add tasks or samples: the difference lies near the margin"
-    return f"--infra-samples={most} would settle it if the sets are equal"
 
 
 def scope_lines(analysis: Analysis) -> list[str]:

@@ -20,15 +20,13 @@ from pytest_infranoise.analysis.results import (
 )
 from pytest_infranoise.analysis.settings import AnalysisSettings
 from pytest_infranoise.model.outcome import Outcome
-from pytest_infranoise.statistics.signflip import tasks_needed
-
-_NAMED_AT_MOST = 8
 
 MEASURE_NAMES = {
     Measure.SUCCESS: "success",
     Measure.INFRA_ERROR: "infra errors",
     Measure.AGENT_FAILURE: "agent failures",
     Measure.OOM: "oom",
+    Measure.TIMEOUT: "timeouts",
 }
 
 
@@ -67,12 +65,11 @@ def comparison_lines(item: Comparison, analysis: Analysis, *, with_figures: bool
             f"{item.parameter_set}: beyond the repair of crashes, agent failures moved by "
             f"{points(agent.difference)} points, {p_value(agent.p_value or 0.0)}"
         )
-    if item.n_dropped:
-        lines.append(_dropped(item))
     return lines
 
 
-def _dropped(item: Comparison) -> str:
+def dropped_line(item: Comparison) -> str:
+    """Return how many tasks a comparison had to leave out."""
     text = (
         f"{item.parameter_set}: {item.n_dropped} of {item.n_common + item.n_dropped} tasks ran in "
         "one of the two sets only and are left out"
@@ -102,12 +99,23 @@ def contrast_line(contrast: MeasureContrast, item: Comparison, analysis: Analysi
         text += f", {p_value(contrast.p_value)}"
     if contrast.method == "fisher_one_task":
         return f"{text} (Fisher), this task only"
-    if contrast.p_holm is not None and len(analysis.comparisons) > 1:
-        text += f" (Holm {bare_p(contrast.p_holm)})"
+    if len(analysis.comparisons) > 1:
+        text += adjusted_words(contrast, analysis)
     return (
         f"{text}, {plural(contrast.n_tasks, 'task')} x {_samples(analysis)}, paired by task"
         f"{_within_control(contrast)}"
     )
+
+
+def adjusted_words(contrast: MeasureContrast, analysis: Analysis) -> str:
+    """Return what a p-value is worth among those of the other sets, in parentheses."""
+    if contrast.p_adjusted is None:
+        return ""
+    if not contrast.is_tested:
+        return " (not tested: the sequence ended above)"
+    ladder = analysis.ladder
+    how = "in sequence" if ladder is not None and ladder.is_ordered else "Holm"
+    return f" ({bare_p(contrast.p_adjusted)} {how})"
 
 
 def _samples(analysis: Analysis) -> str:
@@ -146,29 +154,32 @@ def status_line(contrast: MeasureContrast, item: Comparison, analysis: Analysis)
 
 def _inconclusive(contrast: MeasureContrast, analysis: Analysis) -> str:
     settings = analysis.settings
-    needed = tasks_needed(settings.alpha_difference, max(1, len(analysis.comparisons)))
     parts = []
     if contrast.ci90 is not None:
         parts.append(f"the data allow {span(contrast.ci90)} points")
-    if contrast.n_differing < needed:
-        differ = "differs" if contrast.n_differing == 1 else "differ"
-        parts.append(
-            f"{plural(contrast.n_differing, 'task')} {differ}: no result could reach "
-            f"p < {settings.alpha_difference:.2g} ({needed} are needed)"
-        )
-    elif contrast.mde80 is not None:
+    if unreachable(contrast, settings):
+        parts.append(no_result(settings))
+    elif contrast.mde80 is not None and _is_first(contrast, analysis):
         parts.append(f"this design detects >= {100 * contrast.mde80:.1f} points")
-    parts.append(_what_would_settle(contrast, settings))
+    if contrast.samples_needed is not None:
+        needed = plural(contrast.samples_needed, "sample")
+        parts.append(f"{_margin(settings)} needs about {needed} per task")
     return "inconclusive: " + "; ".join(parts)
 
 
-def _what_would_settle(contrast: MeasureContrast, settings: AnalysisSettings) -> str:
-    margin = _margin(settings)
-    if contrast.samples_needed is None:
-        return f"{margin} needs more tasks, more samples cannot help"
-    assumed = contrast.variances is not None and contrast.variances.assumed
-    guess = " (trial variance assumed, one sample cannot tell it)" if assumed else ""
-    return f"{margin} needs about {plural(contrast.samples_needed, 'sample')} per task{guess}"
+def unreachable(contrast: MeasureContrast, settings: AnalysisSettings) -> bool:
+    """Whether even the most extreme result would not have been significant."""
+    return contrast.smallest_p is not None and contrast.smallest_p >= settings.alpha_difference
+
+
+def no_result(settings: AnalysisSettings) -> str:
+    """Return the words for a design that can show nothing."""
+    return f"no result could reach p < {settings.alpha_difference:.2g} here: more trials are needed"
+
+
+def _is_first(contrast: MeasureContrast, analysis: Analysis) -> bool:
+    """Whether it is the contrast that the sequence tested first."""
+    return bool(analysis.comparisons) and contrast is analysis.comparisons[-1].success
 
 
 def _margin(settings: AnalysisSettings) -> str:
@@ -178,10 +189,10 @@ def _margin(settings: AnalysisSettings) -> str:
 def movement_lines(
     item: Comparison, *, all_names: bool = False, records_kills: bool = True
 ) -> list[str]:
-    """Return which tasks moved between the baseline and a set, and how, by name.
+    """Return which tasks moved between the baseline and a set, and how.
 
-    Success that rose or fell without kills is named only where that stays short, or on request:
-    with few samples chance alone moves many tasks.
+    Tasks are named only where the move is beyond chance (or all of them on request): with few
+    samples chance alone moves many tasks.
     """
     base, other = item.baseline, at(item.parameter_set)
     kills = "without fewer kills" if records_kills else "(kills are unknown)"
@@ -192,21 +203,13 @@ def movement_lines(
         Shift.EASED: f"passing more often {other} {kills}",
         Shift.WORSENED: f"passing less often {other} than at {base}",
     }
-    found = {shift: item.movement.tasks.get(shift, ()) for shift in words}
-    by_chance = (Shift.EASED, Shift.WORSENED)
-    short = all_names or sum(len(found[shift]) for shift in by_chance) <= _NAMED_AT_MOST
+    source = item.movement.tasks if all_names else item.movement.named
     lines = [
-        f"{shift}: {plural(len(names), 'task')} {words[shift]}: {listed(names)}"
-        for shift, names in found.items()
-        if names and (short or shift not in by_chance)
+        f"{shift}: {plural(len(names), 'task')} {text}: {listed(names)}"
+        for shift, text in words.items()
+        if (names := source.get(shift, ()))
     ]
-    if not short:
-        up, down = (len(found[shift]) for shift in by_chance)
-        lines.append(
-            f"passing more often {other} {kills}: {up}, less often: {down} "
-            "(chance moves tasks too; -v names them)"
-        )
-    return lines + _moved_beyond_chance(item)
+    return lines + (_moved_beyond_chance(item) if all_names else [])
 
 
 def _moved_beyond_chance(item: Comparison) -> list[str]:
@@ -215,14 +218,29 @@ def _moved_beyond_chance(item: Comparison) -> list[str]:
         names = tuple(f"{shift.task} ({points(shift.difference)})" for shift in moved)
         return [
             f"moved beyond chance {at(item.parameter_set)} (Fisher within the task, "
-            f"Benjamini-Hochberg): {listed(names)}"
+            f"Benjamini-Hochberg within the contrast): {listed(names)}"
         ]
     return []
 
 
+def movement_counts(item: Comparison) -> str | None:
+    """Return in one line how many tasks moved, and which of them beyond chance."""
+    moved, named = item.movement.tasks, item.movement.named
+    parts = []
+    for shift in (Shift.RESCUED, Shift.DOOMED, Shift.RECOVERED, Shift.EASED, Shift.WORSENED):
+        if not (names := moved.get(shift, ())):
+            continue
+        sure = named.get(shift, ())
+        parts.append(f"{len(names)} {shift}" + (f" ({listed(sure, 4)})" if sure else ""))
+    return f"{item.parameter_set}: {', '.join(parts)}" if parts else None
+
+
 def timeout_lines(analysis: Analysis) -> list[str]:
-    """Return the timeouts that a limit of memory or CPU may stand behind."""
-    lines = []
+    """Return the timeouts that a limit may stand behind, where they changed beyond chance."""
+    lines: list[str] = []
+    alpha = analysis.settings.alpha
+    if all((item.timeout.p_value or 0.0) >= alpha for item in analysis.comparisons):
+        return lines
     for item in analysis.sets:
         total = item.outcomes[Outcome.TIMEOUT]
         parts = []

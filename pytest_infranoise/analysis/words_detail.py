@@ -3,7 +3,7 @@
 from pytest_infranoise.analysis.figures import bare_p, p_value, percent, plural, points, span
 from pytest_infranoise.analysis.results import Analysis, Comparison, Measure
 from pytest_infranoise.statistics.intervals import Rate
-from pytest_infranoise.statistics.signflip import DRAWS
+from pytest_infranoise.statistics.within import DRAWS
 
 
 def sensitivity(analysis: Analysis) -> list[str]:
@@ -41,11 +41,12 @@ def _set_detail(success: Rate, excluding: float | None) -> str:
 
 def _comparison_detail(item: Comparison) -> list[str]:
     lines = []
-    success = item.success
-    if success.se_fixed is not None and success.difference is not None:
-        half = 1.96 * success.se_fixed
-        band = span((success.difference - half, success.difference + half))
-        lines.append(f"sensitivity, {item.parameter_set}: these tasks only, fixed-task 95% {band}")
+    success, like = item.success, item.success.like_these
+    if like is not None and like.ci95 is not None:
+        lines.append(
+            f"sensitivity, {item.parameter_set}: tasks like these, {points(like.difference)} "
+            f"points (95% CI {span(like.ci95)}), sign-flip test {p_value(like.p_value)}"
+        )
     if item.cmh is not None and success.n_tasks > 1:
         lines.append(
             f"sensitivity, {item.parameter_set}: these exact tasks, Cochran-Mantel-Haenszel "
@@ -78,22 +79,35 @@ def methods(analysis: Analysis) -> list[str]:
         f"{plural(analysis.n_trials, 'trial')}; first attempts count "
         f"({plural(analysis.later_attempts, 'later attempt')} kept out)",
         "method: rates are means over tasks; intervals Wilson 95% with trials / design effect",
-        "method: differences within tasks; exact two-sided sign-flip test on integer differences",
-        "method: interval and equivalence by t with tasks - 1 degrees of freedom and a floored "
-        f"standard error; TOST, margin +-{100 * settings.margin:.3g} points, "
-        f"alpha {settings.alpha_equivalence:.3g}",
-        f"method: Holm over {plural(len(analysis.comparisons), 'set')}, one family each for "
-        f"success, infra errors and agent failures, alpha {settings.alpha_difference:.3g}",
+        "method: the claims are about these tasks: exact two-sided permutation test within tasks",
+        "method: intervals and equivalence by t with the within-task variances, their degrees of "
+        "freedom and a floored standard error (with one sample: over tasks); TOST, margin "
+        f"+-{100 * settings.margin:.3g} points, alpha {settings.alpha_equivalence:.3g}",
+        f"method: {_correction(analysis)}, for success, infra errors and agent failures apart, "
+        f"alpha {settings.alpha_difference:.3g}",
     ]
+    ceiling = analysis.recommendation.ceiling
+    if ceiling is not None:
+        lines.append(
+            f"method: the bounds on success and on the gain beyond repair are tested at {ceiling} "
+            "first, which covers the sets below it, then upwards to the first that fails"
+        )
     if any(
-        contrast.method == "sign_flip_monte_carlo"
+        contrast.method == "within_task_monte_carlo"
         for item in analysis.comparisons
         for contrast in item.measures
     ):
-        lines.append(f"method: some p-values from {DRAWS} random sign assignments, fixed seed")
+        lines.append(f"method: some p-values from {DRAWS} random draws, fixed seed")
     for item in analysis.comparisons:
         lines += _contrast_methods(item)
     return lines + _ladder_methods(analysis)
+
+
+def _correction(analysis: Analysis) -> str:
+    number = plural(len(analysis.comparisons), "set")
+    if analysis.ladder is not None and analysis.ladder.is_ordered:
+        return f"fixed sequence over {number} from the top down, to the first not significant"
+    return f"Holm over {number}"
 
 
 def _contrast_methods(item: Comparison) -> list[str]:
@@ -101,13 +115,15 @@ def _contrast_methods(item: Comparison) -> list[str]:
     for contrast in item.measures:
         if contrast.se is None or contrast.p_tost is None or contrast.mde80 is None:
             continue
-        which = "floor" if (contrast.se_floor or 0) >= (contrast.se_t or 0) else "t"
-        holm = "" if contrast.p_holm is None else f", Holm {bare_p(contrast.p_holm)}"
+        which = "floor" if (contrast.se_floor or 0) >= (contrast.se_plain or 0) else "plain"
+        adjusted = (
+            "" if contrast.p_adjusted is None else f", adjusted {bare_p(contrast.p_adjusted)}"
+        )
         lines.append(
             f"method: {item.parameter_set} {contrast.measure}: n {contrast.n_tasks}, "
             f"{contrast.n_differing} differ, SE {100 * contrast.se:.2f} points ({which}), "
-            f"{p_value(contrast.p_value or 0.0)}{holm}, TOST {p_value(contrast.p_tost)}, "
-            f"detects {100 * contrast.mde80:.1f} points with 80% power"
+            f"{contrast.df} degrees of freedom, {p_value(contrast.p_value or 0.0)}{adjusted}, "
+            f"TOST {p_value(contrast.p_tost)}"
         )
     return lines
 

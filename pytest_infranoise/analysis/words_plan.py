@@ -2,7 +2,7 @@
 
 from pytest_infranoise.analysis.entries import EntryComparison, Lead, PublishedComparison
 from pytest_infranoise.analysis.figures import p_value, percent, plural, points, span
-from pytest_infranoise.analysis.planning import Design, Plan, plan, plan_row
+from pytest_infranoise.analysis.planning import Design, plan, plan_row
 from pytest_infranoise.statistics.paired import Paired
 
 SCEPTICISM = (
@@ -29,57 +29,14 @@ def design_line(design: Design, samples: int) -> str:
     """
     needed = plan(design, (samples,)).samples_for_equivalence
     row = plan_row(design, samples)
-    margin = f"+-{100 * design.margin:.3g} points"
-    settled = (
-        f"equivalence within {margin} needs about {plural(needed, 'sample')} per task"
-        if needed is not None
-        else f"equivalence within {margin} needs more tasks"
-    )
+    variance = design.variance
+    how = "assumed" if variance.assumed else "measured"
     return (
         f"{plural(design.n_tasks, 'task')} x {plural(samples, 'sample')}: detects changes of "
-        f"{100 * row.detectable:.1f} points or more with 80% power; {settled}{_assumed(design)}"
+        f"{100 * row.detectable:.1f} points or more with 80% power; equivalence within "
+        f"+-{100 * design.margin:.3g} points needs about {plural(needed, 'sample')} per task "
+        f"(trial variance {variance.value:.2g} {how})"
     )
-
-
-def plan_lines(result: Plan) -> list[str]:
-    """Return a plan as a table and two sentences."""
-    design = result.design
-    with_hours = design.seconds_per_trial is not None
-    with_cost = design.cost_per_trial is not None
-    head = "samples  trials  detects, points  equivalence, points"
-    head += "     hours" if with_hours else ""
-    head += "        cost" if with_cost else ""
-    lines = [head]
-    for row in result.rows:
-        line = (
-            f"{row.samples:>7}  {row.trials:>6}  {100 * row.detectable:>15.1f}  "
-            f"{100 * row.margin_shown:>19.1f}"
-        )
-        line += f"  {row.hours:>8.1f}" if row.hours is not None else ""
-        line += f"  {row.cost:>10.2f}" if row.cost is not None else ""
-        lines.append(line)
-    lines.append(
-        f"a true change of {100 * design.effect:.3g} points: "
-        + _needed(result.samples_for_difference)
-    )
-    lines.append(
-        f"equal sets shown equivalent within +-{100 * design.margin:.3g} points: "
-        + _needed(result.samples_for_equivalence)
-    )
-    lines.append(f"80% power, tests at 5%, paired by task{_assumed(design)}")
-    return lines
-
-
-def _needed(samples: int | None) -> str:
-    if samples is None:
-        return "needs more tasks, more samples cannot help"
-    return f"about {plural(samples, 'sample')} per task and set"
-
-
-def _assumed(design: Design) -> str:
-    if design.variances.assumed:
-        return f" (trial variance {design.variances.trial:.2g} assumed)"
-    return f" (trial variance {design.variances.trial:.2g} measured)"
 
 
 def entry_lines(item: EntryComparison, names: tuple[str, str]) -> list[str]:

@@ -113,7 +113,7 @@ def _verdicts(studies: Sequence["Study"]) -> Iterator[tuple[str, "StudyView"]]:
 
 
 def _verdict_lines(name: str, view: "StudyView") -> Iterator[Line]:
-    from pytest_infranoise.analysis.words import recommendation_lines
+    from pytest_infranoise.analysis.words_answer import answer_lines
 
-    for text in recommendation_lines(view.analysis):
+    for text in answer_lines(view.analysis):
         yield Line(f"whole set, {name}: {text}", "bold")

@@ -15,7 +15,7 @@ from pytest_infranoise.report.model import Column, Line, table_lines
 
 if TYPE_CHECKING:
     from pytest_infranoise.analysis.planning import Design, Plan, PlanRow
-    from pytest_infranoise.statistics.power import Variances
+    from pytest_infranoise.statistics.power import TrialVariance
     from pytest_infranoise.study.store import Study
 
 
@@ -97,11 +97,11 @@ class _Sources:
     parallel: int
     seconds_per_trial: float | None
     variance_words: str
-    variances: "Variances | None" = None
+    variance: "TrialVariance | None" = None
 
 
 def _sources(directory: Path) -> _Sources:
-    from pytest_infranoise.analysis.planning import variances_of
+    from pytest_infranoise.analysis.planning import variance_of
     from pytest_infranoise.report.view import view_study
     from pytest_infranoise.study.store import load_study
 
@@ -120,11 +120,11 @@ def _sources(directory: Path) -> _Sources:
         return replace(known, variance_words=words)
     if not analysis.comparisons:
         return replace(known, variance_words="assumed, since the study compares no two sets")
-    variances = variances_of(analysis)
-    if variances.assumed:
+    variance = variance_of(analysis)
+    if variance.assumed:
         words = "assumed in part: the study has no task with two samples in one set"
-        return replace(known, variance_words=words, variances=variances)
-    return replace(known, variance_words="from the study", variances=variances)
+        return replace(known, variance_words=words, variance=variance)
+    return replace(known, variance_words="from the study", variance=variance)
 
 
 def _mean_seconds(study: "Study") -> float | None:
@@ -135,7 +135,7 @@ def _mean_seconds(study: "Study") -> float | None:
 
 def _design(arguments: Namespace, sources: _Sources) -> "Design":
     from pytest_infranoise.analysis.planning import Design
-    from pytest_infranoise.statistics.power import Variances
+    from pytest_infranoise.statistics.power import TrialVariance
 
     tasks = arguments.tasks or sources.n_tasks
     if tasks is None:
@@ -145,7 +145,7 @@ def _design(arguments: Namespace, sources: _Sources) -> "Design":
         n_sets=arguments.sets or sources.n_sets or 2,
         effect=arguments.detect,
         margin=arguments.margin,
-        variances=sources.variances or Variances(),
+        variance=sources.variance or TrialVariance(),
         seconds_per_trial=arguments.seconds_per_trial or sources.seconds_per_trial,
         cost_per_trial=arguments.cost_per_trial,
         parallel=arguments.parallel or sources.parallel,
@@ -156,10 +156,7 @@ def plan_lines(plan: "Plan", variance_words: str) -> Iterator[Line]:
     """Return the plan in words: the design, what its questions need, what samples buy."""
     design = plan.design
     yield Line(f"{design.n_tasks} tasks x {design.n_sets} parameter sets, paired by task", "bold")
-    yield Line(
-        f"variance of a trial {design.variances.trial:.3f}, of the true differences between tasks "
-        f"{design.variances.effect:.4f} ({variance_words})"
-    )
+    yield Line(f"variance of a trial {design.variance.value:.3f} ({variance_words})")
     yield Line(
         f"to find a difference of {100 * design.effect:.3g} points: "
         + _needed(plan.samples_for_difference)
@@ -177,9 +174,7 @@ def plan_lines(plan: "Plan", variance_words: str) -> Iterator[Line]:
         )
 
 
-def _needed(samples: int | None) -> str:
-    if samples is None:
-        return "more tasks are needed, more samples cannot help"
+def _needed(samples: int) -> str:
     return f"{samples} sample{'s' * (samples != 1)} per task"
 
 

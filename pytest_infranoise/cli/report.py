@@ -84,7 +84,12 @@ examples:
         "pass; repeatable",
     )
     add("--floor", metavar="SET", help="lower end of the declared noise band")
-    add("--ceiling", metavar="SET", help="upper end of the declared noise band")
+    add(
+        "--ceiling",
+        metavar="SET",
+        help="upper end of the declared noise band, and the set whose bounds are tested first "
+        "(default: what --infra-ceiling declared)",
+    )
 
 
 def run(arguments: Namespace) -> int:

@@ -61,6 +61,13 @@ OPTIONS = (
         is_sweep=True,
     ),
     OptionSpec(
+        "ceiling",
+        "the parameter set up to which success must not change: what a higher kill threshold adds "
+        "beyond the repair of crashes is tested there first, and covers the sets below it "
+        "(default: the largest finite multiplier up to 3x)",
+        metavar="SET",
+    ),
+    OptionSpec(
         "until-decided",
         "look two or three times at a growing study, and skip what is left once every parameter "
         "set differs from the baseline or is equivalent to it",

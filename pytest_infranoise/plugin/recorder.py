@@ -332,6 +332,7 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         samples=settings.samples,
         parameter_sets=settings.sets,
         control=settings.control,
+        ceiling=settings.ceiling,
         planned_looks=runtime.looks,
         shard=None if settings.shard is None else asdict(settings.shard),
         disclosed=settings.disclosed,

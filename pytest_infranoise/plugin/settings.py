@@ -18,6 +18,7 @@ from pytest_infranoise.model.enforcement import Enforcement, choose_enforcement
 from pytest_infranoise.model.resources import (
     ONE,
     ParameterSet,
+    baseline_of,
     crossed_sets,
     joint_sets,
     parse_multipliers,
@@ -51,12 +52,14 @@ class SwebenchFiles:
 class Settings:
     """The options, parsed. Sizes are bytes, None is "not given".
 
-    `control` is the id of the set that repeats the baseline. With `until_decided`, `samples` is the
-    most that may run.
+    `control` is the id of the set that repeats the baseline, `ceiling` the declared one up to which
+    a threshold must do nothing but repair (None for the default). With `until_decided`, `samples`
+    is the most that may run.
     """
 
     sets: tuple[ParameterSet, ...]
     control: str | None
+    ceiling: str | None
     samples: int
     until_decided: bool
     order: Order
@@ -107,6 +110,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         sets=repeated,
         control=next((item.id for item in repeated if item not in sets), None),
+        ceiling=_ceiling(config, sets),
         samples=given("max-samples" if until_decided else "samples", _positive_integer) or 1,
         until_decided=until_decided,
         order=_choice(config, "order"),
@@ -272,6 +276,21 @@ def _positive_integer(text: str, *, where: str) -> int:
     if number < 1:
         raise UsageError(f"{where}: {number} is less than 1")
     return number
+
+
+def _ceiling(config: pytest.Config, sets: Sequence[ParameterSet]) -> str | None:
+    """Return the declared ceiling, which must be one of the sets above the baseline."""
+    name = option_value(config, "ceiling")
+    if name is None:
+        return None
+    baseline = baseline_of(sets).id if sets else None
+    allowed = [item.id for item in sets if item.id != baseline]
+    if name not in allowed:
+        raise UsageError(
+            f"{place_of(config, 'ceiling')}: {name!r} is no parameter set of this run that is "
+            f"compared with the baseline; it has {', '.join(allowed) or 'none'}"
+        )
+    return str(name)
 
 
 def _until_decided(config: pytest.Config, sets: Sequence[ParameterSet]) -> bool:

@@ -72,13 +72,15 @@ def comparison_table(analysis: Analysis) -> Table | None:
     """Return every set against the baseline; None where nothing is compared."""
     if not analysis.comparisons or analysis.baseline is None:
         return None
+    ladder = analysis.ladder
+    how = "in sequence" if ladder is not None and ladder.is_ordered else "Holm"
     columns = (
         Column(f"against {analysis.baseline}"),
         Column("lift, points", ">"),
         Column("[95% CI]"),
-        Column("p (Holm)"),
+        Column(f"p ({how})"),
         Column("infra errors, points", ">"),
-        Column("p (Holm)"),
+        Column(f"p ({how})"),
     )
     rows = tuple(_comparison_row(item) for item in analysis.comparisons)
     return Table(f"differences from {analysis.baseline}, paired by task", columns, rows)
@@ -112,8 +114,10 @@ def points_span(interval: Interval | None) -> str:
 def _p(contrast: MeasureContrast) -> str:
     if contrast.p_value is None:
         return "-"
-    holm = "" if contrast.p_holm is None else f" ({bare_p(contrast.p_holm)})"
-    return bare_p(contrast.p_value) + holm
+    if contrast.p_adjusted is None:
+        return bare_p(contrast.p_value)
+    adjusted = bare_p(contrast.p_adjusted) if contrast.is_tested else "not tested"
+    return f"{bare_p(contrast.p_value)} ({adjusted})"
 
 
 def counts_words(counts: Mapping[Outcome, int] | None) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 from pytest_infranoise.analysis import Analysis
 from pytest_infranoise.analysis.figures import plural
-from pytest_infranoise.analysis.words import verdict_lines
+from pytest_infranoise.analysis.words import detail_lines
+from pytest_infranoise.analysis.words_answer import answer_lines
 from pytest_infranoise.model.enforcement import enforcement_words
 from pytest_infranoise.report.accounts import account_lines
 from pytest_infranoise.report.card import card_lines
@@ -25,20 +26,18 @@ from pytest_infranoise.units import format_size
 
 
 def summary_lines(view: StudyView, *, verbosity: int = 0, width: int | None = None) -> list[Line]:
-    """Return the summary: verdict lines alone below verbosity 0, per task above it.
+    """Return the summary: the answer alone below verbosity 0, per task above it.
 
     Tables that are wider than `width` columns, where that is known, are cut in two.
     """
-    lines: list[Line] = []
+    analysis = view.analysis
+    lines = [Line(text, "bold") for text in answer_lines(analysis)]
     if verbosity >= 0:
         lines += what_ran(view)
-        lines += _set_lines(view.analysis, width)
-        compared = comparison_table(view.analysis)
+        lines += _set_lines(analysis, width)
+        compared = comparison_table(analysis)
         lines += [] if compared is None else _fitted(compared, width, cut=4)
-    lines += [
-        Line(text, "bold")
-        for text in verdict_lines(view.analysis, verbosity=verbosity, with_contrasts=False)
-    ]
+        lines += [Line(text) for text in detail_lines(analysis, verbosity=verbosity)]
     if verbosity > 0:
         lines += _task_table(view)
         lines += card_lines(view)

@@ -235,6 +235,7 @@ def analysis_settings(
         "fit_only": facts.agent.get("name") in REFERENCE_AGENTS,
         "records_kills": records_kills(manifest),
         "control": manifest.get("control"),
+        "ceiling": _ceiling(manifest),
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
         "interleaved": None if order is None else order == "interleaved",
         "engine": f"{engine.get('engine')}, {enforcement_words(manifest)}" if engine else None,
@@ -242,6 +243,12 @@ def analysis_settings(
         and engine.get("enforcement") != "watchdog",
     }
     return AnalysisSettings(**{**derived, **(choices or {})})
+
+
+def _ceiling(manifest: Mapping[str, Any]) -> str | None:
+    """Return the ceiling that was declared before the first trial; None for the default."""
+    name = manifest.get("ceiling")
+    return name if isinstance(name, str) else None
 
 
 def _equal_to(baseline: str | None, equal_sets: Sequence[tuple[str, str]]) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Corrections for looking at more than one p-value."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,15 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     return tuple(float(value) for value in adjusted)
+
+
+def fixed_sequence(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return the p-values of tests in an order that was fixed before, adjusted to be comparable.
+
+    Each is tested at the full level as long as all before it were significant, so a test's adjusted
+    p-value is the largest up to it; family-wise error.
+    """
+    return tuple(accumulate(p_values, max))
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from pytest_infranoise.statistics.contrasts import IntArray, count_distinct, distinct_cells
+from pytest_infranoise.statistics.contrasts import IntArray, distinct_cells
 
 ASSUMED_TRIAL_VARIANCE = 0.10
 """Mean p(1 - p) over tasks where it cannot be estimated: hard and easy tasks, few in between."""
@@ -22,20 +22,18 @@ EQUIVALENCE = _Z95 + _Z90
 
 
 @dataclass(frozen=True, slots=True)
-class Variances:
-    """Where the spread of task differences comes from.
+class TrialVariance:
+    """The mean over tasks of p(1 - p), the coin-flip variance of one trial.
 
-    `trial` is the mean over tasks of p(1 - p), the coin-flip variance of one trial; `effect` the
-    variance between tasks of the true difference. `assumed` says that `trial` is a convention.
+    `assumed` says that it is a convention and no measurement.
     """
 
-    trial: float = ASSUMED_TRIAL_VARIANCE
-    effect: float = 0.0
+    value: float = ASSUMED_TRIAL_VARIANCE
     assumed: bool = True
 
     def standard_error(self, n_tasks: int, samples: int) -> float:
-        """Return the expected standard error of a difference over tasks."""
-        return math.sqrt((2 * self.trial / samples + self.effect) / n_tasks)
+        """Return the expected standard error of a difference between two sets on these tasks."""
+        return math.sqrt(2 * self.value / samples / n_tasks)
 
 
 def minimum_detectable_effect(se: float) -> float:
@@ -52,53 +50,44 @@ def trial_variance(events: IntArray, trials: IntArray) -> float | None:
     return math.fsum(x * (n - x) / (n * (n - 1)) * count) / int(count.sum())
 
 
-def estimate_variances(
-    x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray, variance_of_differences: float
-) -> Variances:
-    """Split the variance of task differences into coin flips and true differences.
-
-    Args:
-        x_a: Events per task in one set, shape (tasks,), and so on; every task ran in both sets.
-        n_a: Trials per task.
-        x_b: Events per task in the other set.
-        n_b: Trials per task in the other set.
-        variance_of_differences: The unbiased variance of the task differences.
-    """
+def pooled_trial_variance(
+    x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray
+) -> TrialVariance:
+    """Return what two sets say of a trial's variance; arrays of shape (tasks,)."""
     estimates = [trial_variance(x_a, n_a), trial_variance(x_b, n_b)]
     known = [value for value in estimates if value is not None]
-    trial = sum(known) / len(known) if known else ASSUMED_TRIAL_VARIANCE
-    halves = sum(
-        math.fsum(count / samples) for samples, count in map(count_distinct, (n_a, n_b))
-    ) / (2 * len(n_a))
-    effect = max(0.0, variance_of_differences - 2 * trial * halves)
-    return Variances(trial, effect, assumed=not known)
+    return TrialVariance(sum(known) / len(known), assumed=False) if known else TrialVariance()
 
 
-def samples_for_equivalence(
-    variances: Variances, n_tasks: int, margin: float, *, floored: bool = False
-) -> int | None:
-    """Return the samples per task and set that would show equal sets equivalent.
-
-    With `floored` the floor of the standard error must come down as well, which matters where
-    next to no trial varies. None means that more tasks are needed: more samples cannot help.
-    """
-    se = margin / EQUIVALENCE
-    samples = _samples_for(variances, n_tasks, se)
-    if samples is None or not floored:
-        return samples
-    room = (n_tasks + 2) ** 2 * se**2 - n_tasks * variances.effect
-    if room <= 0:
-        return None
-    return max(samples, math.ceil((2 * n_tasks * variances.trial + 2) / room - 1e-9))
+def samples_for_equivalence(variance: TrialVariance, n_tasks: int, margin: float) -> int:
+    """Return the samples per task and set that would show equal sets equivalent."""
+    return _samples_for(variance, n_tasks, margin / EQUIVALENCE)
 
 
-def samples_for_difference(variances: Variances, n_tasks: int, effect: float) -> int | None:
+def samples_for_difference(variance: TrialVariance, n_tasks: int, effect: float) -> int:
     """Return the samples per task and set that would detect a true difference `effect`."""
-    return _samples_for(variances, n_tasks, effect / DETECTION)
+    return _samples_for(variance, n_tasks, effect / DETECTION)
 
 
-def _samples_for(variances: Variances, n_tasks: int, se: float) -> int | None:
-    room = n_tasks * se**2 - variances.effect
-    if room <= 0:
-        return None
-    return max(1, math.ceil(2 * variances.trial / room - 1e-9))
+def more_samples(se: float, n_a: IntArray, n_b: IntArray, margin: float) -> int | None:
+    """Return the samples that would show +-margin, where the study has too few.
+
+    Args:
+        se: The standard error of the difference that the study reached.
+        n_a: Trials per task in one set, shape (tasks,).
+        n_b: Trials per task in the other.
+        margin: A proportion.
+
+    Returns:
+        None where the answer is no larger than what ran (the difference, not the noise, is in the
+        way), or where no cell has two samples, so that the noise is not known.
+    """
+    most = int(max(n_a.max(), n_b.max()))
+    samples = 2 / float(np.mean(1 / n_a + 1 / n_b))
+    needed = math.ceil(samples * (se * EQUIVALENCE / margin) ** 2 - 1e-9)
+    return needed if most > 1 and needed > most else None
+
+
+def _samples_for(variance: TrialVariance, n_tasks: int, se: float) -> int:
+    """The variance of a difference falls as 1 / samples."""
+    return max(1, math.ceil((variance.standard_error(n_tasks, 1) / se) ** 2 - 1e-9))

@@ -42,9 +42,7 @@ def precision(x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray) -> Pre
     if df == 0:
         return None
     repeated = (n_a > 1) & (n_b > 1)
-    variance = sum(
-        _cell_variances(x[repeated], n[repeated]) for x, n in ((x_a, n_a), (x_b, n_b))
-    )
+    variance = sum(_cell_variances(x[repeated], n[repeated]) for x, n in ((x_a, n_a), (x_b, n_b)))
     single = ~repeated
     if bool(single.any()):
         difference = x_b[single] / n_b[single] - x_a[single] / n_a[single]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_infranoise.statistics.contrasts import IntArray
 
-MOST_WORK = 20_000_000
+MOST_WORK = 5_000_000
 """Points of the transform times distinct kinds of tasks; beyond it the test draws at random."""
 DRAWS = 99_999
 _SEED = 20_260_104

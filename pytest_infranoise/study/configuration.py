@@ -50,7 +50,7 @@ _SKIPPED = (
 _HARMLESS = (
     "seed", "shard", "shards", "local_timezone", "software.python", "software.dependencies",
     "software.pytest_plugins", "ini",
-    "sources_git", "samples", "baseline", "control", "equal_sets", "backend.engine_id",
+    "sources_git", "samples", "baseline", "control", "ceiling", "equal_sets", "backend.engine_id",
     "backend.details.endpoint", "backend.details.base",
     "backend.details.storage_folder", "backend.notes", "notes", "host.system",
 )  # fmt: skip

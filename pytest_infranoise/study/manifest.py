@@ -34,7 +34,8 @@ class StudyFacts:
     `agent` is free-form (`name`, `command`, `version`); `passed_variables` names the host's
     variables that the agent sees. `options` is whatever else was set, by option name. `sources` are
     folders with tests that are tasks; those of task folders are known. `control` is the parameter
-    set that repeats the baseline; `planned_looks` are those of a study that ends once it is
+    set that repeats the baseline, `ceiling` the declared one up to which success must not change
+    (None for the default); `planned_looks` are those of a study that ends once it is
     decided, whose `samples` are then the most that may run. `shard` is `{"number": 2, "of": 5}`
     where only a part of the study runs here. `screen` is what became of each task's reference
     solution, uncapped, before the study; `suite` are facts that a conftest adds. `disclosed` is
@@ -68,6 +69,7 @@ class StudyFacts:
     options: Mapping[str, Any] = field(default_factory=dict)
     sources: Sequence[Path] = ()
     control: str | None = None
+    ceiling: str | None = None
     planned_looks: Sequence["Look"] = ()
     shard: Mapping[str, int] | None = None
     disclosed: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +107,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "parameter_sets": [_set_facts(item) for item in facts.parameter_sets],
         "baseline": baseline_of(facts.parameter_sets).id if facts.parameter_sets else None,
         "control": facts.control,
+        "ceiling": facts.ceiling,
         "equal_sets": facts.allocations.equal_sets,
         "planned_looks": [asdict(look) for look in facts.planned_looks],
         "decided_at_look": None,

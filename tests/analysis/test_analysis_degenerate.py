@@ -69,11 +69,11 @@ def test_one_task_is_fisher_without_interval_or_verdict():
     contrast = result.comparison("3x").success
     assert contrast.status is Status.ONE_TASK
     assert contrast.p_value == pytest.approx(1 / 126)
-    assert (contrast.ci95, contrast.p_holm, contrast.p_tost) == (None, None, None)
+    assert (contrast.ci95, contrast.p_adjusted, contrast.p_tost) == (None, None, None)
     assert result.recommendation.status is RecommendationStatus.NOT_APPLICABLE
     text = "\n".join(words(result))
     assert "this task only" in text
-    assert "no verdict" in text
+    assert "one task is too few for a recommendation" in text
 
 
 def test_five_tasks_that_all_pass_prove_no_equivalence():

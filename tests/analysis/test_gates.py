@@ -23,6 +23,12 @@ RESCUED = [
     for number in range(10)
     for row in ((f"r{number}", "1x", 0, 0, 0, 1, 0), (f"r{number}", "3x", 1, 0, 0, 0, 0))
 ]
+# 6 tasks that are killed at 1x and pass at 3x, beside 90 steady ones: repaired, but not neutral.
+REPAIRED = [
+    row
+    for number in range(6)
+    for row in ((f"r{number}", "1x", 0, 0, 0, 9, 0), (f"r{number}", "3x", 9, 0, 0, 0, 0))
+] + [(f"c{number}", name, 9, 0, 0, 0, 0) for number in range(90) for name in ("1x", "3x")]
 CALM = [(f"c{number}", name, 4, 1, 0, 0, 0) for number in range(12) for name in ("1x", "3x")]
 
 
@@ -74,6 +80,16 @@ def verdict(rows, text, *, missing=0, kills=True, **choices):
         (DOOMED, "recommended", PASSED),
         (DOOMED, "recommended=3x", PASSED),
         (DOOMED, "recommended<=3x", PASSED),
+        (DOOMED, "repairs", PASSED),  # what is shown is more than what is asked for
+        (DOOMED, "repairs=3x", PASSED),
+        (DOOMED, "provisional<=3x", PASSED),
+        (DOOMED, "neutral", PASSED),
+        (DOOMED, "neutral=3x", PASSED),
+        (REPAIRED, "recommended", OPEN),
+        (REPAIRED, "repairs", PASSED),
+        (REPAIRED, "neutral", OPEN),
+        (CALM, "repairs", FAILED),
+        (CALM, "neutral", OPEN),
         (CALM, "recommended", FAILED),  # nothing needs repair
         (RESCUED, "recommended", OPEN),  # success moved as well: inconclusive
     ],

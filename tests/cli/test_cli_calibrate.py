@@ -89,7 +89,7 @@ def test_json_says_the_same(study, command):
     assert spike["agents"][0]["evidence"]["n"] == 72
     assert data["one_agent_only"] is True
     assert data["files"]["written"] is False
-    assert data["recommendations"][0]["status"] in ("inconclusive", "no_infra_signal")
+    assert data["recommendations"][0]["status"] == "provisional"
 
 
 def test_a_censored_task_is_at_least_so_much(tmp_path, tasks, command):

@@ -5,7 +5,7 @@ import json
 import pytest
 from cli_tables import CASES
 
-from pytest_infranoise.analysis.planning import Design, plan, variances_of
+from pytest_infranoise.analysis.planning import Design, plan, variance_of
 from pytest_infranoise.report.view import view_study
 from pytest_infranoise.study.store import load_study
 
@@ -36,7 +36,7 @@ def test_the_usual_samples_and_what_is_unknown(command):
     made = planned(command, "--tasks", 89)
     assert [row["samples"] for row in made["rows"]] == [1, 3, 5, 10, 20]
     assert all(row["hours"] is row["cost"] is None for row in made["rows"])
-    assert made["variances_assumed"] is True
+    assert made["variance_assumed"] is True
     _, out, _ = command("plan", "--tasks", 89)
     assert "assumed, since no study was given" in out
     assert "cost" not in out
@@ -46,11 +46,10 @@ def test_the_usual_samples_and_what_is_unknown(command):
 def test_a_study_gives_tasks_sets_and_variances(make_study, command):
     study = make_study(S11)
     made = planned(command, "--from", study)
-    expected = variances_of(view_study(load_study(study)).analysis)
+    expected = variance_of(view_study(load_study(study)).analysis)
     assert (made["n_tasks"], made["n_sets"]) == (200, 4)
-    assert made["trial_variance"] == expected.trial != Design(n_tasks=2, n_sets=2).variances.trial
-    assert made["effect_variance"] == expected.effect
-    assert made["variances_assumed"] is False
+    assert made["trial_variance"] == expected.value != Design(n_tasks=2, n_sets=2).variance.value
+    assert made["variance_assumed"] is False
     assert all(row["hours"] is None for row in made["rows"])  # counts know no times
     again = planned(command, "--from", study, "--tasks", 89, "--sets", 2)
     assert (again["n_tasks"], again["n_sets"]) == (89, 2)
@@ -71,7 +70,7 @@ def test_a_study_gives_seconds_and_workers(make_study, command):
 
 def test_the_reference_agent_says_nothing_of_a_model(make_study, command):
     study = make_study(S11, agent={"name": "oracle"})
-    assert planned(command, "--from", study)["variances_assumed"] is True
+    assert planned(command, "--from", study)["variance_assumed"] is True
     _, out, _ = command("plan", "--from", study)
     assert "says nothing of others" in out
 
@@ -90,10 +89,3 @@ def test_what_a_study_cannot_tell_is_said(rows, words, make_study, command):
     code, out, _ = command("plan", "--from", make_study(rows))
     assert code == 0
     assert words in out
-
-
-def test_when_more_samples_cannot_help(make_study, command):
-    study = make_study(S11)
-    assert planned(command, "--from", study, "--detect", "1pp")["samples_for_difference"] is None
-    _, out, _ = command("plan", "--from", study, "--detect", "1pp")
-    assert "more tasks are needed, more samples cannot help" in out

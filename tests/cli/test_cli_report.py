@@ -32,14 +32,15 @@ def test_it_is_the_terminal_summary(options, make_study, command):
 
 def test_a_native_study_names_agent_order_and_engine(make_study, command):
     _, out, _ = command("report", make_study(SMALL, **NATIVE))
-    first, second, *_ = out.splitlines()
+    assert out.startswith("threshold: ")
+    first, second = out.splitlines()[4:6]
     assert first == '8 tasks x 2 parameter sets x 3 samples, agent "cat", interleaved'
     assert second == ("docker 20.10.24, cgroup v1, hard limit, oom policy process, 48 of 48 trials")
 
 
 def test_imported_counts_say_what_is_unknown(make_study, command):
     _, out, _ = command("report", make_study(SMALL))
-    first, second, *_ = out.splitlines()
+    first, second = out.splitlines()[4:6]
     assert first == "8 tasks x 2 parameter sets x 3 samples, agent unknown, order unknown"
     assert second == "imported counts (table.csv), 48 of 48 trials"
     assert "the order of the sets is unknown" in out
@@ -110,7 +111,7 @@ def test_a_study_that_has_not_ended(make_study, command):
     (study / "trials.jsonl").write_bytes(journal[:-40])  # the writer is in the middle of a line
     code, out, err = command("report", study)
     assert (code, err) == (0, "")
-    assert out.splitlines()[1].endswith(", 47 trials")
+    assert any(line.endswith(", 47 trials") for line in out.splitlines())
     assert "the study has not ended" in out
 
 
@@ -186,7 +187,7 @@ def test_a_local_recommendation_waits_for_its_acceptance(make_study, command):
     withheld = analysed(command, study)["recommendation"]
     assert (withheld["status"], withheld["parameter_set"]) == ("withheld", None)
     accepted = analysed(command, study, "--accept-engine")["recommendation"]
-    assert accepted["parameter_set"] == withheld["candidate"] == "2x"
+    assert accepted["parameter_set"] == withheld["candidate"] == "3x"
 
 
 def test_equal_sets_follow_the_chosen_baseline(make_study, command):

@@ -122,3 +122,21 @@ def test_sets_keep_their_names_apart() -> None:
     for sets in DESIGNS.values():
         assert len({item.id for item in sets}) == len(sets)
         assert isinstance(sets[0], ParameterSet)
+
+
+def test_the_ceiling_is_declared_before_the_first_trial(plain_bench: Bench) -> None:
+    plain_bench.task("calm")
+    wrong = plain_bench.run("--infra-multipliers=1,2,3", "--infra-ceiling=5x", "--collect-only")
+    assert wrong.ret == 4
+    wrong.stderr.fnmatch_lines(
+        ["*--infra-ceiling: '5x' is no parameter set of this run that is compared with the *2x, 3x"]
+    )
+    same = plain_bench.run("--infra-multipliers=1,2", "--infra-ceiling=1x", "--collect-only")
+    same.stderr.fnmatch_lines(["*--infra-ceiling: '1x' is no parameter set*"])
+
+
+def test_the_declared_ceiling_stands_in_the_manifest(local_bench: Bench) -> None:
+    local_bench.task("calm")
+    local_bench.run("--infra-multipliers=1,2,3", "--infra-ceiling=2x", "-n0")
+    manifest = json.loads((local_bench.studies()[-1] / "manifest.json").read_text())
+    assert manifest["ceiling"] == "2x"

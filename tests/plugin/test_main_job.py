@@ -25,13 +25,13 @@ def test_kills_are_gone_with_headroom(bench: Bench) -> None:
     result.stdout.fnmatch_lines(
         [
             "OOM hungry 1x-s1 ended_phase: killed in agent, limit 32 MiB",
+            "threshold: fit only: *",
             '3 tasks x 3 parameter sets x 1 sample, agent "oracle", interleaved',
             "*hard limit, oom policy process, 9 of 9 trials",
             "1x             1       1        0    1      0    33.3%*",
             "against 1x *",
             "kills: 1 kill at 1x in 1 task, none at 4x, none uncapped",
-            "fit only: *",
-            "rescued: 1 task killed at 1x, passing more often at 4x: hungry",
+            "tasks that moved (named where beyond chance): 4x: 1 rescued; uncapped: 1 rescued",
             "study: .infranoise/*",
             "exit code 1: 4 trial(s) did not pass*--infra-exit=study*",
             "=* 3 failed, 5 passed, 1 oom in *",

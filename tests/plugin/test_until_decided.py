@@ -269,7 +269,7 @@ def test_what_is_decided_is_not_needed(local_bench: Bench, workers: str) -> None
             "*, 20 of 40 trials",
             f"decided after 1 of 2 samples: later ones are not needed{left_out}",
             "1x        0       0        0   10      0 *",
-            "4x: higher than at 1x",
+            "4x *+100.0*",
             "planned look 1 of 2 at 1 of 2 samples: different at p < 0.0031, *",
         ]
     )

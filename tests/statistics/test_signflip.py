@@ -11,7 +11,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from pytest_infranoise.statistics import signflip
 from pytest_infranoise.statistics.contrasts import Contrast, contrast, paired_contrast
-from pytest_infranoise.statistics.signflip import sign_flip, tasks_needed
+from pytest_infranoise.statistics.signflip import sign_flip
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -82,14 +82,6 @@ def test_smallest_attainable_p(values):
     result = sign_flip(contrast_of(values))
     assert result.p_value == pytest.approx(result.smallest_p)
     assert result.smallest_p == 2.0 ** (1 - len(values))
-
-
-@pytest.mark.parametrize(
-    ("alpha", "comparisons", "needed"), [(0.05, 1, 6), (0.05, 5, 8), (0.0625, 1, 6), (0.01, 1, 8)]
-)
-def test_tasks_needed(alpha, comparisons, needed):
-    assert tasks_needed(alpha, comparisons) == needed
-    assert 2.0 ** (1 - needed) * comparisons < alpha <= 2.0 ** (2 - needed) * comparisons
 
 
 @given(st.lists(st.integers(-9, 9), min_size=2, max_size=12))

@@ -58,7 +58,7 @@ def test_paired_comparison(name):
     (x_a, n_a), (x_b, n_b) = cells(case, "1x"), cells(case, "3x")
     result = compare(paired_contrast(x_a, n_a, x_b, n_b))
     assert result.se is not None
-    tost = p_tost(result.difference, result.se.value, result.n_tasks, 0.03)
+    tost = p_tost(result.difference, result.se.value, result.n_tasks - 1, 0.03)
     assert result.n_tasks == expected["n_tasks"]
     assert result.n_differing == expected["n_nonzero"]
     assert result.difference == near(expected["diff"])

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_infranoise import __version__
-from pytest_infranoise.analysis import Analysis, RecommendationStatus
+from pytest_infranoise.analysis import Analysis
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.gates import GateResult
-from pytest_infranoise.analysis.words import FIT_ONLY, recommendation_lines, verdict_lines
+from pytest_infranoise.analysis.words import verdict_lines
 from pytest_infranoise.analysis.words_contrasts import comparison_lines, movement_lines
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
 from pytest_infranoise.report.card import card_text
@@ -47,14 +47,14 @@ def make_page(
     analysis = view.analysis
     sets = parameter_sets(view.manifest)
     found = gather(records, last_sample=max(view.table.sample, default=0))
-    top, said = headline(analysis), verdict_lines(analysis, with_contrasts=False)
+    top, *said = verdict_lines(analysis)
     compared, moved = _compared(analysis), _moved(analysis)
     ran, warned = _heads(view)
     return Page(
         study=str(view.manifest.get("study")),
         headline=top,
         what_ran=ran,
-        verdict=tuple(line for line in said if line not in {top, *compared, *moved}),
+        verdict=tuple(said),
         gates=tuple(line.text for line in gate_lines(gates)),
         compared=compared,
         moved=moved,
@@ -75,15 +75,6 @@ def make_page(
         manifest=manifest_text(view.manifest),
         made_by=_made_by(made_at or datetime.now(UTC)),
     )
-
-
-def headline(analysis: Analysis) -> str:
-    """Return the one line to read if only one is read."""
-    if analysis.n_trials == 0:
-        return "no trial has an outcome: nothing to analyse"
-    if analysis.recommendation.status is RecommendationStatus.FIT_ONLY:
-        return FIT_ONLY
-    return recommendation_lines(analysis)[0]
 
 
 def _compared(analysis: Analysis) -> tuple[str, ...]:
