@@ -69,6 +69,8 @@ def within_task(x_a: IntArray, n_a: IntArray, x_b: IntArray, n_b: IntArray) -> W
     scale = math.lcm(*counts)
     kinds, least = _kinds(na, nb, m, scale)
     observed = _scaled(a, na, nb, m, scale)
+    if observed < 0:  # swapping the sets then changes nothing, not even random draws
+        return within_task(x_b, n_b, x_a, n_a)
     divisor = math.gcd(*(kind.step for kind in kinds))
     kinds = [_Kind(kind.tasks, kind.step // divisor, kind.logs) for kind in kinds]
     reach = sum(kind.reach for kind in kinds)

@@ -147,6 +147,7 @@ def test_drawing_agrees_with_the_exact_test(monkeypatch):
     assert (exact.exact, drawn.exact) == (True, False)
     assert drawn.p_value == pytest.approx(exact.p_value, abs=0.006)
     assert within_task(x_a, n_a, x_b, n_b) == drawn
+    assert within_task(x_b, n_b, x_a, n_a) == drawn
     same = arrays([(1, 4, 3, 4)] * 12 + [(2, 4, 2, 4)] * 5)
     few = within_task(*same)
     monkeypatch.undo()
