@@ -8,10 +8,10 @@ order whatever else is selected.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Literal, NamedTuple
 
 from pytest_infranoise.errors import UsageError, listing
@@ -25,8 +25,8 @@ from pytest_infranoise.model.resources import (
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.units import format_cores, format_size
 
-Order = Literal["interleaved", "sequential"]
-OrderKey = tuple[int | str, ...]
+Order = Literal["interleaved", "sequential", "file"]
+OrderKey = tuple[int | str | tuple[int, ...], ...]
 
 Trial = tuple[str, str, int]
 """A trial by its names: task, parameter set id, sample."""
@@ -186,13 +186,17 @@ class TrialOrder:
     `interleaved`: rounds by sample; within a round the tasks are shuffled, and all parameter sets
     of a task run one after another (a block), shuffled too. `sequential`: one parameter set after
     another, `sets` giving their ids in order. `extended_from` are the numbers of samples, rising,
-    after which the study was made longer: what was added later comes later, in either order.
+    after which the study was made longer: what was added later comes later, in any order. `ranks`
+    are the places of tasks that are not shuffled, because files (`file`) or a suite give their
+    order. Tests are shuffled by file, then by class, then each, so that what their fixtures of
+    wider scope set up serves all of a round.
     """
 
     seed: int
     sets: tuple[str, ...]
     order: Order = "interleaved"
     extended_from: tuple[int, ...] = ()
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
     def key(self, task: str, parameter_set: str, sample: int) -> OrderKey:
         """Return what a trial is sorted by; keys of different trials always differ."""
@@ -202,9 +206,11 @@ class TrialOrder:
             return (extension, self.sets.index(parameter_set), *block)
         return (*block, _number("set", self.seed, task, sample, parameter_set), parameter_set)
 
-    def block_key(self, task: str, sample: int) -> tuple[int, int, str]:
-        """Return what blocks are sorted and numbered by, in either order."""
-        return (sample, _block_number(self.seed, task, sample), task)
+    def block_key(self, task: str, sample: int) -> tuple[int, tuple[int, ...], str]:
+        """Return what blocks are sorted and numbered by, in any order."""
+        rank = self.ranks.get(task)
+        place = _block_place(self.seed, task, sample) if rank is None else (rank,)
+        return (sample, place, task)
 
     def places(self, trials: Iterable[Trial]) -> dict[Trial, Place]:
         """Return each trial's place, in order; blocks and positions are numbered from 0."""
@@ -221,8 +227,10 @@ class TrialOrder:
 
 
 @lru_cache(maxsize=100_000)
-def _block_number(seed: int, task: str, sample: int) -> int:
-    return _number("block", seed, task, sample)
+def _block_place(seed: int, task: str, sample: int) -> tuple[int, ...]:
+    """Return a number for each part of a task's name: a test's file, class and function."""
+    names = accumulate(task.split("::"), "{}::{}".format)
+    return tuple(_number("block", seed, name, sample) for name in names)
 
 
 def _number(purpose: str, *parts: int | str) -> int:

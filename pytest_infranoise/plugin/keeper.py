@@ -1,5 +1,6 @@
 """The session as the user sees it: checked first, stoppable, recorded, summed up at the end."""
 
+import json
 import sys
 import threading
 import time
@@ -185,6 +186,15 @@ class StudyKeeper:
             trials = {item: trial for item in ids if (trial := trial_of(self.runtime, item))}
             self.runtime.schedule.place(list(trials.values()))
             self._expect(len(trials), trials)
+
+    def learn_order(self, told: str) -> None:
+        """Take from a worker what its items' ids do not say: which are trials, and their order."""
+        values = json.loads(told)
+        self.runtime.known_trials = {
+            item: (task, parameter_set, sample)
+            for item, (task, parameter_set, sample) in values["trials"].items()
+        }
+        self.runtime.schedule.ranks = values["ranks"]
 
     def _expect(self, number: int, trials: Mapping[str, tuple[str, str, int]]) -> None:
         """Note how many trials were selected; from now on signals are ours."""

@@ -35,8 +35,9 @@ _LIVE = pytest.StashKey[tuple[LiveTrial, InfraSandbox]]()
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Run a marked test over the parameter sets and samples.
 
-    A marker that cannot be used must not stop the collection of everything else, so its error
-    waits for the test's own setup.
+    With one of each there is nothing to tell apart, and the test keeps its id. A marker that
+    cannot be used must not stop the collection of everything else, so its error waits for the
+    test's own setup.
     """
     if metafunc.definition.get_closest_marker(MARKER) is None:
         return
@@ -44,6 +45,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         runtime = get_runtime(metafunc.config)
     except InfranoiseError as error:
         metafunc.parametrize(FIXTURE, [pytest.param(error, id="error")], indirect=True)
+        return
+    if runtime.settings.is_single:
         return
     trials = [
         (parameter_set.id, sample)
@@ -55,10 +58,20 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def note_trial(item: pytest.Item) -> None:
     """Note on a marked test's item which trial it is."""
-    callspec = getattr(item, "callspec", None)
-    trial = callspec.params.get(FIXTURE) if callspec is not None else None
-    if isinstance(trial, tuple):
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if FIXTURE not in params:
+        _note_single(item)
+    elif isinstance(trial := params[FIXTURE], tuple):
         item.stash[TRIAL] = (_task_name(item, trial_id(*trial)), *trial)
+
+
+def _note_single(item: pytest.Item) -> None:
+    """Note a marked test's trial where it has only one, under the test's own id."""
+    if item.get_closest_marker(MARKER) is None:
+        return
+    settings = get_runtime(item.config).settings
+    if settings.is_single:
+        item.stash[TRIAL] = (item.nodeid, settings.sets[0].id, 1)
 
 
 def prepare_images(runtime: Runtime, items: list[pytest.Item]) -> None:

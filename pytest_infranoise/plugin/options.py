@@ -82,9 +82,10 @@ OPTIONS = (
     ),
     OptionSpec(
         "order",
-        "interleaved: all parameter sets of a task together, in random order; sequential: one "
-        "parameter set after another",
-        choices=("interleaved", "sequential"),
+        "interleaved: all parameter sets of a task together, in random order; file: likewise, but "
+        "tasks in the order in which they are collected; sequential: one parameter set after "
+        "another",
+        choices=("interleaved", "file", "sequential"),
         default="interleaved",
     ),
     OptionSpec("seed", "seed of the order and of the agents' seeds", metavar="N"),

@@ -1,5 +1,6 @@
 """What a process that runs trials does between collection and its first trial."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from pytest_infranoise.plugin.items import (
     TRIAL,
     UNNEEDED,
     UNRUN,
+    TrialItem,
     skip_if_unwanted,
 )
 from pytest_infranoise.plugin.marked import prepare_images
@@ -32,12 +34,33 @@ def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
     if not trials:
         return False
     runtime = get_runtime(config)
-    runtime.schedule.place([item.stash[TRIAL] for item in trials])
-    order = runtime.schedule.order
-    trials.sort(key=lambda item: order.key(*item.stash[TRIAL]))
+    schedule = runtime.schedule
+    schedule.rank(item.stash[TRIAL] for item in trials if not isinstance(item, TrialItem))
+    schedule.place([item.stash[TRIAL] for item in trials])
+    order = schedule.order
     wanted = leave_out(runtime, trials)
-    items[:] = [item for item in items if TRIAL not in item.stash] + wanted
+    wanted.sort(key=lambda item: order.key(*item.stash[TRIAL]))
+    staying = [item for item in wanted if item.stash[TRIAL][0] in schedule.ranks]
+    moved = [item for item in wanted if item.stash[TRIAL][0] not in schedule.ranks]
+    items[:] = _in_their_places(items, staying) + moved
     return bool(wanted)
+
+
+def _in_their_places(items: list[pytest.Item], trials: list[pytest.Item]) -> list[pytest.Item]:
+    """Return all other tests where they stand, and sorted trials where such trials stood.
+
+    Trials of task folders and of marked tests take places of their own kind.
+    """
+    kept = set(trials)
+    kinds = {
+        kind: iter([item for item in trials if isinstance(item, TrialItem) is kind])
+        for kind in (True, False)
+    }
+    return [
+        next(kinds[isinstance(item, TrialItem)]) if item in kept else item
+        for item in items
+        if item in kept or TRIAL not in item.stash
+    ]
 
 
 def leave_out(runtime: Runtime, trials: list[pytest.Item]) -> list[pytest.Item]:
@@ -62,6 +85,7 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
         ignore_signals()
         runtime.flags.say_owner(runtime.worker, runtime.owner)
         watch = WorkerWatch(runtime.flags, lambda: _remove_own(runtime))
+        tell_order(runtime, session.items)
         watch.start()
     try:
         prepare_images(runtime, session.items)
@@ -74,6 +98,17 @@ def _remove_own(runtime: Runtime) -> None:
     """Remove this process's sandboxes; where the engine is away, that must not keep it alive."""
     with suppress(InfranoiseError):
         runtime.sweep(runtime.owner)
+
+
+def tell_order(runtime: Runtime, items: list[pytest.Item]) -> None:
+    """Tell the controller what it cannot see of the items: which are trials, and their order.
+
+    It knows items by their ids, and in a run with one set and sample these are the tests' own.
+    """
+    if runtime.schedule.ranks:
+        trials = {item.nodeid: item.stash[TRIAL] for item in items if TRIAL in item.stash}
+        told = {"trials": trials, "ranks": runtime.schedule.ranks}
+        runtime.flags.say_order(json.dumps(told))
 
 
 def prepare_trial(item: pytest.Item) -> None:

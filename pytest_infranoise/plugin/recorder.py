@@ -409,6 +409,8 @@ def _limits(runtime: Runtime, task: str, parameter_set: str) -> dict[str, Any]:
 
 def trial_of(runtime: Runtime, nodeid: str) -> tuple[str, str, int] | None:
     """Return task, parameter set and sample of an item id, or None if it is no trial's."""
+    if (known := runtime.known_trials.get(nodeid)) is not None:
+        return known
     place, _, name = nodeid.rpartition("::")
     test, bracket, inside = name.partition("[")
     for parameter_set in runtime.sets:

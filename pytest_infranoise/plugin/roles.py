@@ -190,7 +190,13 @@ class KeeperHooks:
 
     def expect_ids(self, ids: list[str]) -> None:
         """Learn from a worker's collection how many trials were selected."""
-        if any(_TRIAL_ID.search(item) for item in ids):
+        from pytest_infranoise.plugin.handover import identity_of
+        from pytest_infranoise.plugin.stopping import StopFlags
+
+        order = StopFlags(identity_of(self._config).flags).order()
+        if order is not None:
+            self.keeper.learn_order(order)
+        if order is not None or any(_TRIAL_ID.search(item) for item in ids):
             self.keeper.expect_ids(ids)
 
     def handover_text(self) -> str:

@@ -25,6 +25,7 @@ from pytest_infranoise.agents.base import Agent
 from pytest_infranoise.backends.base import cannot_install
 from pytest_infranoise.design import (
     AllocationTable,
+    Trial,
     TrialAllocation,
     agent_timeout,
     allocate_task,
@@ -100,6 +101,7 @@ class Runtime:
         self.left_out: dict[str, str] = dict(self.handover.left_out)
         self.screened: list[dict[str, Any]] = []
         self.warnings: list[str] = []
+        self.known_trials: dict[str, Trial] = {}
         self.table = AllocationTable({})
         self.known_allocations: dict[str, dict[str, TrialAllocation]] = {}
         self.images: dict[str, PreparedImage] = dict(self.handover.images)

@@ -14,7 +14,7 @@ class Schedule:
 
     `tasks` (folders that are collected) and `left_out` (with a reason each) are read when they are
     asked for, since both become known while the run is prepared. `recorded` says of each trial on
-    record which attempt would be its next.
+    record which attempt would be its next, `ranks` the places of tasks that are not shuffled.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class Schedule:
         self._seed = seed
         self._tasks = tasks
         self._left_out = left_out
+        self.ranks: dict[str, int] = {}
         self._places: dict[Trial, Place] = {}
 
     @property
@@ -40,7 +41,7 @@ class Schedule:
         """The order of all trials of the design."""
         settings = self._settings
         ids = tuple(item.id for item in settings.sets)
-        return TrialOrder(self._seed, ids, settings.order, self.extended_from)
+        return TrialOrder(self._seed, ids, settings.order, self.extended_from, self.ranks)
 
     @property
     def finished(self) -> int:
@@ -51,6 +52,19 @@ class Schedule:
         """Learn what is on record of a study that goes on, before anything is collected."""
         self.recorded = recorded
         self.extended_from = tuple(extended_from)
+
+    def rank(self, tests: Iterable[Trial]) -> None:
+        """Keep the order in which the trials of marked tests were collected, where that is kept.
+
+        It is with `--infra-order=file`, as that of task folders, and where there is nothing to
+        compare: one parameter set and one sample.
+        """
+        names: list[str] = []
+        if self._settings.order == "file":
+            names += self._tasks.values()
+        if self._settings.order == "file" or self._settings.is_single:
+            names += (name for name, _, _ in tests)
+        self.ranks = {name: number for number, name in enumerate(dict.fromkeys(names))}
 
     def place(self, trials: Iterable[Trial]) -> None:
         """Number blocks and positions of the selected trials (task, parameter set, sample).

@@ -91,6 +91,11 @@ class Settings:
     default_image: str | None
     default_timeout_seconds: float | None
 
+    @property
+    def is_single(self) -> bool:
+        """Whether each task runs once, in one parameter set: there is nothing to compare."""
+        return len(self.sets) == 1 and self.samples == 1
+
 
 def read_settings(config: pytest.Config) -> Settings:
     """Parse every option.

@@ -92,6 +92,16 @@ class StopFlags:
             return (self.folder / f"owner-{worker}").read_text("utf-8")
         return None
 
+    def say_order(self, text: str) -> None:
+        """Leave what the ids of a worker's items do not say; it cannot send it before a test."""
+        self._put("order", text)
+
+    def order(self) -> str | None:
+        """Return what a worker has left of its items' order, None if none has."""
+        with suppress(FileNotFoundError):
+            return (self.folder / "order").read_text("utf-8")
+        return None
+
     def clear(self) -> None:
         """Remove the flags and their folder."""
         with suppress(FileNotFoundError):

@@ -88,7 +88,8 @@ def _order_words(manifest: Mapping[str, Any]) -> str:
     if order is None:
         return "order unknown"
     word = one_line(str(order), 20)
-    return word if word == "interleaved" else f"{word} (one parameter set after another)"
+    known = {"interleaved": word, "file": "interleaved, tasks in the order of the files"}
+    return known.get(word, f"{word} (one parameter set after another)")
 
 
 def engine_words(manifest: Mapping[str, Any]) -> str:

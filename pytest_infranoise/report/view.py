@@ -237,7 +237,7 @@ def analysis_settings(
         "control": manifest.get("control"),
         "ceiling": _ceiling(manifest),
         "same_as_baseline": _equal_to(baseline or facts.baseline, facts.equal_sets),
-        "interleaved": None if order is None else order == "interleaved",
+        "interleaved": None if order is None else order in ("interleaved", "file"),
         "engine": f"{engine.get('engine')}, {enforcement_words(manifest)}" if engine else None,
         "engine_is_isolating": engine.get("is_isolating", engine.get("backend") != "local")
         and engine.get("enforcement") != "watchdog",
