@@ -88,7 +88,7 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
         phase.api_error = _api_error(trial, result)
         if isinstance(result, AgentResult):
             trial.note(*result.notes)
-    if result.ending is Ending.DEADLINE and trial.is_open and not trial.sandbox.is_alive():
+    if phase.ending is Ending.DEADLINE and trial.is_open and not trial.sandbox.is_alive():
         trial.note("what the agent ran could not be ended but with its whole sandbox")
         trial.end_sandbox()
     if not trial.is_open:

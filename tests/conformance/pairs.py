@@ -10,7 +10,7 @@ from scenario import Check, Right, Scenario
 
 from pytest_infranoise.model.trial import TrialRecord
 
-NO_NETWORK = "curl() { echo 'curl: (6) Could not resolve host: pypi.org'; }; curl https://pypi.org"
+NO_NETWORK = "curl() { echo 'curl: (6) Could not resolve host: pkgs.net'; }; curl https://pkgs.net"
 NO_TOOL = "echo '/tests/test.sh: line 4: curl: command not found'"
 NO = REWARD % 0
 BEGUN = ": >/tmp/begun; sleep 30"
@@ -94,7 +94,7 @@ SCENARIOS = [
     ),
     Scenario(
         name="tests that fetch nothing print the agent's word of the network",
-        agent="echo 'curl: (6) Could not resolve host: pypi.org' >/tmp/answer",
+        agent="echo 'curl: (6) Could not resolve host: pkgs.net' >/tmp/answer",
         verify=f"cat /tmp/answer; {NO}",
         right=Right(outcome="failed", exit_code=0),
     ),

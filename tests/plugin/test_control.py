@@ -39,6 +39,7 @@ def test_every_id_is_read_back(design: str, pattern: str) -> None:
         sets={item.id: item for item in sets},
         config=SimpleNamespace(rootpath=ROOT),
         task_names={ROOT / "bench" / "calm": "calm"},
+        known_trials={},
     )
     folder = "bench/calm/" if "toml" in pattern else ""
     for item, sample in product(sets, (1, 12)):

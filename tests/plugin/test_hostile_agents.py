@@ -18,18 +18,18 @@ SLEEPER = (
 USERS = "[agent]\nuser = '{agent}'\ntimeout_sec = 30\n[verifier]\nuser = 'root'\ntimeout_sec = 5\n"
 
 USER = (
-    "RUN echo agent:x:1000:1000::/home/agent:/bin/sh >>/etc/passwd &&"
-    " mkdir -p /home/agent && chown 1000:1000 /home/agent\n"
+    "RUN echo agent:x:1000:1000::/home/me:/bin/sh >>/etc/passwd &&"
+    " mkdir -p /home/me && chown 1000:1000 /home/me\n"
 )
 
 TASKS = {
     # name: (Dockerfile below FROM, agent's user, solve.sh, test.sh, outcome, words of the detail)
     "forges": (
-        f"{USER}ENV PATH=/home/agent/.local/bin:/usr/bin:/bin\n",
+        f"{USER}ENV PATH=/home/me/.local/bin:/usr/bin:/bin\n",
         ("agent", FORGE, "#!/bin/sh\necho 0 >/logs/verifier/reward.txt\n", "failed", ""),
     ),
     "forges-env": (
-        f"{USER}ENV PATH=/home/agent/.local/bin:/usr/bin:/bin\n",
+        f"{USER}ENV PATH=/home/me/.local/bin:/usr/bin:/bin\n",
         ("agent", FORGE, "#!/usr/bin/env sh\necho 0 >/logs/verifier/reward.txt\n", "failed", ""),
     ),
     "sleeps": ("", ("root", SLEEPER, ONE, "failed", "the agent changed /bin/sh")),

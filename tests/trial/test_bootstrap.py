@@ -93,7 +93,7 @@ NETWORK_LINES = [
     ("download failed in wget", "wget: server returned error: HTTP/1.1 503 Service Unavailable"),
     (
         "download failed in wget",
-        "Connecting to pypi.org (pypi.org)|151.101.0.223|:443... failed: Connection refused.",
+        "Connecting to pkgs.net (pkgs.net)|151.101.0.223|:443... failed: Connection refused.",
     ),
     ("download failed in wget", "2026-01-01 10:00:00 ERROR 502: Bad Gateway."),
     ("name service", "curl: (6) getaddrinfo() failed: EAI_AGAIN"),
@@ -110,10 +110,10 @@ NETWORK_LINES = [
     ("name service, in other languages", "Fallo temporal al resolver «deb.company.com»"),
     (
         "host has no name",
-        "NameResolutionError(\"<x>: Failed to resolve 'pypi.org' ([Errno -2] Name or service not "
+        "NameResolutionError(\"<x>: Failed to resolve 'pkgs.net' ([Errno -2] Name or service not "
         'known)")',
     ),
-    ("host has no name", "Error: getaddrinfo ENOTFOUND registry.npmjs.org"),
+    ("host has no name", "Error: getaddrinfo ENOTFOUND registry.pkgs.net"),
     (
         "host has no name",
         'go: module x: Get "https://proxy.golang.org/x": dial tcp: lookup proxy.golang.org: no '
