@@ -27,14 +27,14 @@ cat {refused}
 exit 1
 """
 
-_TEST = """#!/bin/sh
-# Runs the instance's own script on what the agent made of the repository.
+_TEST = """# Runs the instance's own script on what the agent made of the repository.
+# By the bash that runs this, for want of an interpreter line: PATH may be the agent's to fill.
 refuse() {{ echo {marker}; cat "$1"; exit 1; }}
 [ -s {refused} ] && refuse {refused}
 if [ ! -e {applied} ]; then
-    sh /tests/take-diff.sh >/tmp/take-diff.txt 2>&1 || refuse /tmp/take-diff.txt
+    "${{BASH:-/bin/sh}}" /tests/take-diff.sh >/tmp/take-diff.txt 2>&1 || refuse /tmp/take-diff.txt
 fi
-exec bash /tests/eval.sh
+exec "${{BASH:-bash}}" /tests/eval.sh
 """
 
 _TAKE_DIFF = """#!/bin/sh

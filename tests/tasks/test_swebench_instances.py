@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from swebench_repository import FIXED, Repository
 
+from pytest_infranoise.agents.shell import script_command
 from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Verdict
 from pytest_infranoise.tasks import swebench_package as package_module
@@ -58,6 +60,24 @@ def test_an_instance_is_a_task(tmp_path: Path, row: Callable[..., dict[str, Any]
     # The package's own spec, which records the exit code of the tests' command.
     assert "SWEBENCH_TEST_EXIT_CODE=$?" in task.test_files["eval.sh"]
     assert task.notes[0] == "memory 512 MiB from infra_default_memory: SWE-bench declares none"
+
+
+def test_the_shell_of_the_tests_is_not_looked_up_in_path(tmp_path: Path) -> None:
+    for name in ("bash", "sh"):
+        planted = tmp_path / "bin" / name
+        planted.parent.mkdir(exist_ok=True)
+        planted.write_text("#!/bin/sh\necho planted\n")
+        planted.chmod(0o755)
+    texts = verification_files("echo own\n", "abc", "refused")
+    texts["take-diff.sh"] = "echo taken >&2\n"
+    for name, text in texts.items():
+        moved = text.replace("/tests/", f"{tmp_path}/").replace("/logs/agent", str(tmp_path))
+        (tmp_path / name).write_text(moved.replace("/tmp/take-diff.txt", f"{tmp_path}/taken"))
+    sandbox: Any = SimpleNamespace(program=lambda name: f"/bin/{name}")
+    command = script_command(sandbox, str(tmp_path / "test.sh"), texts["test.sh"])
+    path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    result = subprocess.run(command, env=path, capture_output=True, text=True, check=True)
+    assert (result.stdout, (tmp_path / "taken").read_text()) == ("own\n", "taken\n")
 
 
 @pytest.mark.parametrize("form", ["json list", "json mapping", "jsonl", "parquet"])
@@ -220,7 +240,7 @@ def test_malformed_predictions_are_one_line(
 def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     package_module.swebench_package.cache_clear()
     monkeypatch.setitem(sys.modules, "swebench", None)
-    with pytest.raises(UsageError, match=r"pip install 'pytest-infranoise\[swebench\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'swebench>="):
         swebench_package()
 
 
