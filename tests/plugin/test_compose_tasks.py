@@ -89,6 +89,25 @@ def test_helpers_run_beside_the_agent_and_are_judged_apart(
     assert not left_of(compose_backend, answered["study"])
 
 
+def test_an_agent_that_spoils_its_container_is_judged_by_its_work(compose_bench: Bench) -> None:
+    fake = "printf '#!/bin/busybox sh\\nbusybox sleep 99\\n' >/bin/own; chmod +x /bin/own"
+    spoilt = {
+        "bare": "cd /; rm -rf /app /logs /bin/kill /bin/sleep /bin/tail /bin/mkdir",
+        "sleeps": f"{fake}; rm /bin/sh; mv /bin/own /bin/sh",
+    }
+    for name, solve in spoilt.items():
+        folder = task(compose_bench, name, solve)
+        judge = JUDGE.replace("cat /app/answer", "wget -q -O - http://store/answer")
+        (folder / "tests" / "test.sh").write_text(f"#!/bin/sh\n{judge}\n")
+        toml = folder / "task.toml"
+        short = "[verifier]\ntimeout_sec = 3\n"
+        toml.write_text(toml.read_text().replace("[verifier]\ntimeout_sec = 30\n", short))
+    compose_bench.run("--infra-multipliers=1", "-n0")
+    found = {item["task"]: (item["outcome"], item["detail"]) for item in compose_bench.records()}
+    changed = "the tests could not run: the agent changed /bin/sh"
+    assert found == {"bare": ("passed", None), "sleeps": ("failed", changed)}
+
+
 def test_what_a_dead_run_left_is_swept(compose_bench: Bench, compose_backend: Any) -> None:
     from sandboxes import allocation, request_for
 
