@@ -55,7 +55,7 @@ def _run_steps(trial: LiveTrial) -> None:
         if verdict is None:  # a phase was the trial's end, so that there is no judgement
             return
         verdicts.append(verdict)
-        if verdict.problem is not None or steps.falls_short(verdict, step):
+        if verdict.problem is not None or verdict.by_agent or steps.falls_short(verdict, step):
             break
     trial.verdict = steps.combine(
         verdicts, trial.task.reward_strategy, trial.context.pass_threshold
@@ -70,11 +70,9 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
     user = task.agent_user or trial.image.user
     with trial.phase(Phase.SETUP, step):
         if step is not None:
-            if step is not trial.task.steps[0]:
-                steps.clear_verification(trial.sandbox)
-            put_instruction(trial.sandbox, task)
-            steps.put_files(trial.sandbox, task, step, user)
-            await_health(trial.sandbox, task, user)
+            verdict = _begin_step(trial, task, step, user)
+            if verdict is not None:
+                return verdict
         trial.context.agent.prepare(trial.sandbox, task)
     if not trial.is_open:
         return None
@@ -96,6 +94,27 @@ def _run_part(trial: LiveTrial, task: Task, step: TaskStep | None = None) -> Ver
         return None
     verify_part = _verify if task.verifier is None else _verify_apart
     return verify_part(trial, task, environment, step)
+
+
+def _begin_step(trial: LiveTrial, task: Task, step: TaskStep, user: str | None) -> Verdict | None:
+    """Make a sandbox ready for a step; return a verdict where an agent made that impossible.
+
+    Raises:
+        SandboxError: it is not ready, and no agent is to blame.
+    """
+    sandbox, is_first = trial.sandbox, step is trial.task.steps[0]
+    if not is_first:
+        steps.clear_verification(sandbox)
+    put_instruction(sandbox, task)
+    try:
+        steps.put_files(sandbox, task, step, user)
+        await_health(sandbox, task, user)
+    except SandboxError as error:
+        verdict = None if is_first else steps.spoilt(sandbox, error)
+        if verdict is None:
+            raise
+        return verdict
+    return None
 
 
 def _api_error(trial: LiveTrial, result: StepResult) -> str | None:

@@ -66,6 +66,19 @@ def put_files(sandbox: Sandbox, task: Task, step: TaskStep, user: str | None) ->
         raise _failed(step, f"setup.sh: {_ending_words(setup.exit_code)}", setup.output)
 
 
+def spoilt(sandbox: Sandbox, error: SandboxError) -> Verdict | None:
+    """Return the verdict where a step could not begin since an agent had changed its shell.
+
+    None where it failed for another reason. It is asked only once a step before was worked on.
+    """
+    if error.cause is not Cause.SANDBOX_START:
+        return None
+    path = sandbox.altered(bash_command(sandbox))
+    if path is None:
+        return None
+    return Verdict(detail=f"{error}: the agent changed {path}", by_agent=True)
+
+
 def _ending_words(exit_code: int | None) -> str:
     return "ran into its deadline" if exit_code is None else f"exit code {exit_code}"
 
@@ -88,7 +101,8 @@ def combine(
     """Return the verdict on a task from those on the steps that ran, at least one.
 
     `mean` takes the mean of every named reward over these steps, a missing one as 0; `final` is the
-    last step's. A step without an answer leaves the task without one.
+    last step's. A step without an answer leaves the task without one. The detail of a step that has
+    failed without any reward is kept.
     """
     problem = next((item for item in verdicts if item.problem is not None), None)
     if problem is not None:
@@ -96,10 +110,16 @@ def combine(
     if strategy == "final":
         return verdicts[-1]
     names = {name: None for item in verdicts for name in item.rewards}
-    return judged(
+    if not names:
+        return verdicts[-1]
+    combined = judged(
         {
             name: math.fsum(item.rewards.get(name, 0.0) for item in verdicts) / len(verdicts)
             for name in names
         },
         pass_threshold,
     )
+    without = next((item for item in reversed(verdicts) if not item.rewards), None)
+    if without is None or combined.passed:
+        return combined
+    return replace(combined, detail=without.detail, by_agent=without.by_agent)

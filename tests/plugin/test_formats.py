@@ -253,3 +253,31 @@ def test_ignored_files_stay_out_of_the_sandbox(one_bench: Bench) -> None:
         (folder / name / "kept").touch()
     one_bench.run("--infra-multipliers=1", "-n0")
     assert only(one_bench)["outcome"] == "passed"
+
+
+def test_a_step_that_the_agent_of_the_one_before_made_impossible(one_bench: Bench) -> None:
+    own = "#!/bin/busybox sh\necho 1 >/logs/verifier/reward.txt\n"
+    spoiling = {
+        **FILES,
+        "first/solution/solve.sh": "rm /bin/sh",
+        "first/tests/test.sh": own,
+        "second/tests/test.sh": own,
+    }
+    steps(one_bench, "no-setup", TWO, spoiling)
+    every = {**spoiling, "first/tests/test.sh": "echo 1 >/logs/verifier/reward.txt"}
+    steps(one_bench, "no-tests", TWO, every)
+    faulty = {**FILES, "second/workdir/setup.sh": "echo no; exit 3"}
+    steps(one_bench, "wrong", TWO, faulty)
+    one_bench.run("--infra-multipliers=1", "-n0")
+    found = {
+        item["task"]: (item["outcome"], item["score"], item["detail"])
+        for item in one_bench.records()
+    }
+    assert found["no-tests"] == (
+        "failed", None, "the tests could not run: the agent changed /bin/sh",
+    )  # fmt: skip
+    outcome, score, detail = found["no-setup"]
+    assert (outcome, score) == ("failed", 0.5)
+    assert detail.startswith("step second: setup.sh: exit code 127")
+    assert detail.endswith("the agent changed /bin/sh")
+    assert found["wrong"] == ("infra_error", None, "step second: setup.sh: exit code 3: no")

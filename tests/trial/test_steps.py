@@ -47,6 +47,28 @@ def test_a_step_without_an_answer_leaves_the_task_without_one(strategy: str) -> 
     assert combine([verdict(reward=1), problem], strategy, 1.0) == problem  # type: ignore[arg-type]
 
 
+SPOILT = Verdict(detail="the agent changed /bin/sh", by_agent=True)
+FULL = Verdict(detail="the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "score", "last"),
+    [
+        ([SPOILT], None, SPOILT),
+        ([FULL, SPOILT], None, SPOILT),
+        ([verdict(reward=1), SPOILT], 0.5, SPOILT),
+        ([FULL, verdict(reward=1)], 0.5, FULL),
+    ],
+)
+def test_a_step_that_failed_without_rewards_counts_0(
+    verdicts: list[Verdict], score: float | None, last: Verdict
+) -> None:
+    combined = combine(verdicts, "mean", 1.0)
+    assert (combined.passed, combined.score) == (False, score)
+    assert (combined.detail, combined.by_agent) == (last.detail, last.by_agent)
+    assert combine(verdicts, "final", 1.0) == verdicts[-1]
+
+
 @given(st.lists(NAMED, min_size=1, max_size=5))
 def test_a_mean_lies_between_the_least_and_the_most(rewards: list[dict[str, float]]) -> None:
     combined = combine([judged(item, 1.0) for item in rewards], "mean", 1.0)
