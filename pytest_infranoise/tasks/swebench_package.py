@@ -17,7 +17,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.model.outcome import Cause, Verdict
 from pytest_infranoise.tasks.swebench_older import OlderSpecs, load_older, older_exit_code
 
-INSTALL = "pip install 'swebench>=5.0'"
+INSTALL = "pip install 'swebench>=4.1'"
 NOT_FOUND = (126, 127)
 """Exit codes of a shell for a command that is not there or cannot be executed."""
 

@@ -119,7 +119,7 @@ class Notebook:
 def keeper(tmp_path: Path) -> Any:
     """A keeper in the middle of a study: two samples of one task have not ended."""
     made: Any = object.__new__(StudyKeeper)
-    settings = SimpleNamespace(attempts=AttemptSettings(0, 0.0, None))
+    settings = SimpleNamespace(attempts=AttemptSettings(0, 0.0, 0.0, 0, None))
     made.runtime = SimpleNamespace(flags=StopFlags(tmp_path / "run"), settings=settings)
     made._line = None
     made.recorder = Notebook()
