@@ -151,15 +151,15 @@ def write_study(directory: Path, manifest: Mapping[str, Any], lines: Iterator[by
             )
         made = not directory.exists()
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            with Journal(directory) as writer:
+        with Journal(directory) as writer:  # what is removed below is ours as long as it is held
+            try:
                 writer.extend(lines)
-            write_json(directory / MANIFEST_NAME, manifest)
-        except BaseException:
-            with suppress(OSError):
-                journal.unlink()
-                if made:
-                    directory.rmdir()
-            raise
+                write_json(directory / MANIFEST_NAME, manifest)
+            except BaseException:
+                with suppress(OSError):
+                    journal.unlink()
+                    if made:
+                        directory.rmdir()
+                raise
     except OSError as error:
         raise UsageError(f"-o: {directory} cannot be written: {error.strerror}") from error

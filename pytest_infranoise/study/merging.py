@@ -275,16 +275,16 @@ def _write(directory: Path, manifest: Mapping[str, Any], lines: list[bytes], loo
         raise UsageError(f"-o: {directory} holds something else; name a folder that is free")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            with Journal(directory) as journal:
+        with Journal(directory) as journal:  # what is removed below is ours as long as it is held
+            try:
                 journal.extend(lines)
-            if looks:
-                (directory / LOOKS_NAME).write_bytes(looks)
-            write_json(directory / MANIFEST_NAME, manifest)
-        except BaseException:
-            for name in names:
-                (directory / name).unlink(missing_ok=True)
-            raise
+                if looks:
+                    (directory / LOOKS_NAME).write_bytes(looks)
+                write_json(directory / MANIFEST_NAME, manifest)
+            except BaseException:
+                for name in names:
+                    (directory / name).unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise UsageError(f"-o: {directory} cannot be written: {error.strerror}") from error
     return True

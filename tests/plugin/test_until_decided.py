@@ -2,6 +2,7 @@
 
 import json
 import random
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,8 @@ from pytest_infranoise.model.usage import UsageTotals
 from pytest_infranoise.plugin.agent_options import AttemptSettings
 from pytest_infranoise.plugin.keeper import StudyKeeper
 from pytest_infranoise.plugin.looks import LookSchedule, is_decided
+from pytest_infranoise.plugin.progress import WaitLine
+from pytest_infranoise.plugin.repeats import Repeats
 from pytest_infranoise.plugin.stopping import StopFlags
 from pytest_infranoise.statistics.sequential import Look, planned_looks
 
@@ -109,7 +112,7 @@ class Notebook:
         self.decided_at: list[int] = []
 
     def take(self, report: Any) -> None:
-        self.all_records.append({})
+        self.all_records.append({"cause": None})
 
     def decide(self, look: Look) -> None:
         self.decided_at.append(look.number)
@@ -122,6 +125,8 @@ def keeper(tmp_path: Path) -> Any:
     settings = SimpleNamespace(attempts=AttemptSettings(0, 0.0, 0.0, 0, None))
     made.runtime = SimpleNamespace(flags=StopFlags(tmp_path / "run"), settings=settings)
     made._line = None
+    made._signals = SimpleNamespace(held=nullcontext, was_stopped=False)
+    made._repeats, made._waits, made._has_said_halt = Repeats(0), WaitLine(), False
     made.recorder = Notebook()
     plugins = SimpleNamespace(getplugin=lambda name: None)
     made._config = SimpleNamespace(pluginmanager=plugins)
