@@ -55,7 +55,9 @@ def limit_lines(runtime: Runtime) -> list[str]:
     """Return a table: a row per task and parameter set: guarantee, limits, deadline, notes."""
     heading = ("task", "set", "guarantee", "kill threshold", "cpu limit", "agent deadline", "notes")
     rows: list[tuple[str, ...]] = [heading]
-    for task, by_set in {**runtime.table.allocations, **runtime.known_allocations}.items():
+    selected = {item.name for item in runtime.selected_tasks}
+    own = {task: given for task, given in runtime.table.allocations.items() if task in selected}
+    for task, by_set in {**own, **runtime.known_allocations}.items():
         for parameter_set, given in by_set.items():
             seconds = agent_timeout(runtime.tasks[task], runtime.sets[parameter_set])
             rows.append((task, parameter_set, *_cells(given.effective, seconds)))

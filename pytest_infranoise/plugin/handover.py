@@ -23,11 +23,11 @@ class Handover:
     options that may hold marked tests). `task_names` maps a task folder to the task's name in the
     study, `images` a task's name to its prepared image, `task_files` the folder of a task in the
     suite's own format to the file that describes it, `left_out` a task that the study leaves out to
-    the reason. `flags` is the folder in which the
-    controller tells workers to stop. `recorded` is the study's progress as `progress.nested`
-    writes it, `extended_from` the numbers of samples after which the study was made longer,
-    `options` what a study that goes on takes over from its earlier sessions (by attribute of
-    `config.option`; a worker reads the command line again and nothing else).
+    the reason, `excluded` the folder of one that the user leaves out to its name. `flags` is the
+    folder in which the controller tells workers to stop. `recorded` is the study's progress as
+    `progress.nested` writes it, `extended_from` the numbers of samples after which the study was
+    made longer, `options` what a study that goes on takes over from its earlier sessions (by
+    attribute of `config.option`; a worker reads the command line again and nothing else).
     """
 
     study: str
@@ -38,6 +38,7 @@ class Handover:
     images: Mapping[str, PreparedImage] = field(default_factory=dict)
     task_files: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    excluded: Mapping[str, str] = field(default_factory=dict)
     recorded: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     extended_from: tuple[int, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -94,9 +94,11 @@ class InstancesFile(pytest.File):
 
     def collect(self) -> Iterator["InstanceNode"]:
         """Yield the instances."""
-        source = get_runtime(self.config).swebench
-        assert source is not None
-        for task in source.tasks.values():
+        runtime = get_runtime(self.config)
+        assert runtime.swebench is not None
+        for key, task in runtime.swebench.tasks.items():
+            if key in runtime.excluded:
+                continue
             yield InstanceNode.from_parent(self, name=task.name, task=task)
 
 

@@ -17,6 +17,7 @@ from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialRecord, trial_id
 from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests, task_file_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
+from pytest_infranoise.plugin.selection import is_ignored
 from pytest_infranoise.printable import printable
 
 RECORD = pytest.StashKey[TrialRecord]()
@@ -61,7 +62,9 @@ class TaskCollection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Keep task folders, whatever they are called (`build` is a name like any other)."""
+        """Keep task folders, whatever they are called, but those that the user ignores."""
+        if is_ignored(self._config, collection_path):
+            return True
         if collection_path.name == TASK_FILE or task_file_of(collection_path) is not None:
             return False
         if task_file_of(collection_path.parent) == collection_path:
@@ -102,8 +105,11 @@ class TaskDirectory(pytest.Directory):
     """A task's folder; hides everything in it but the file that describes the task."""
 
     def collect(self) -> Iterator["TaskFile"]:
-        """Yield the task's one file."""
-        own = get_runtime(self.config).task_files.get(self.path) or task_file_of(self.path)
+        """Yield the task's one file; nothing of a task that the user leaves out."""
+        runtime = get_runtime(self.config)
+        if self.path in runtime.excluded:
+            return
+        own = runtime.task_files.get(self.path) or task_file_of(self.path)
         path = own or self.path / TASK_FILE
         yield TaskFile.from_parent(self, path=path, **outside_id(self.config, path))
 

@@ -101,6 +101,7 @@ class StudyKeeper:
             self._check_looks()
         runtime.resolve()
         if not runtime.settings.dry_run:
+            self._read_progress()
             runtime.prepare_images(self._progress)
             self._screen()
             self.recorder.start()
@@ -114,14 +115,11 @@ class StudyKeeper:
         """Leave out what the tasks' own solutions do not solve, as found when the study began."""
         if not self.runtime.settings.screen_oracle:
             return
-        from pytest_infranoise.plugin.screening import screen_tasks, take_screening
+        from pytest_infranoise.plugin.screening import screen_tasks
 
         resumption = self.recorder.resumption
         known = () if resumption is None else resumption.study.manifest.data.get("oracle_screen")
-        if known:
-            take_screening(self.runtime, known)
-        else:
-            screen_tasks(self.runtime, self._progress)
+        screen_tasks(self.runtime, self._progress, known or ())
 
     def _go_on(self) -> None:
         """Take up a study that was stopped or killed: what is on record, and what was left.
@@ -132,8 +130,7 @@ class StudyKeeper:
         if resumption is None:
             return
         if self.runtime.settings.dry_run:
-            extended_from = resumption.study.manifest.data.get("extended_from", ())
-            self.runtime.schedule.go_on(resumption.progress(), extended_from)
+            self._read_progress()
             return
         if not self.runtime.tasks:
             self.recorder.start()
@@ -144,6 +141,12 @@ class StudyKeeper:
         for look in self.runtime.looks:
             if look.number == decided:
                 self.runtime.flags.decide(look.samples)
+
+    def _read_progress(self) -> None:
+        """Learn what is on record of a study that goes on, without taking it up."""
+        if (resumption := self.recorder.resumption) is not None:
+            extended_from = resumption.study.manifest.data.get("extended_from", ())
+            self.runtime.schedule.go_on(resumption.progress(), extended_from)
 
     def _check_preset(self) -> None:
         """Warn of a method by name whose multipliers are not those of this run."""

@@ -209,6 +209,13 @@ OPTIONS = (
         default="1",
     ),
     OptionSpec(
+        "exclude",
+        "leave tasks out of the study by name or pattern (*, ?), a LIST or repeated; the summary, "
+        "manifest and report name them",
+        metavar="PATTERN",
+        is_list=True,
+    ),
+    OptionSpec(
         "screen-oracle",
         "first run each task's reference solution uncapped, and leave tasks that it does not solve "
         "out of the study, by name and reason",

@@ -350,6 +350,7 @@ def study_facts(runtime: Runtime) -> StudyFacts:
         image_build=settings.image_build,
         pass_threshold=settings.pass_threshold,
         screen=runtime.screened,
+        excluded=sorted(runtime.excluded.values()),
         suite=suite_facts(config),
         enforcement=settings.enforcement,
         is_clamped=settings.clamp,

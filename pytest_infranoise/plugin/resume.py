@@ -4,7 +4,7 @@ The study keeps its id, its seed, its order and its options. Nothing that has a 
 blocks and positions are those of a run that was never interrupted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Resumption:
             UsageError: something changed and the user did not accept it, or nobody may.
         """
         before = self.study.manifest.data
-        found = [*changes(before, now), *_design_changes(before, now)]
+        found = [*changes(before, _with_unnamed(now, before)), *_design_changes(before, now)]
         refused = found if self.mode == CHECK else [item for item in found if item.is_fixed]
         if refused:
             lines = [item.words("before", "now") for item in refused[:_SHOWN_CHANGES]]
@@ -216,6 +216,26 @@ def _kept_samples(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _is_given(config: pytest.Config, name: str) -> bool:
     """Whether the command line says it: what an ini file says, the study has heard before."""
     return getattr(config.option, SPECS[name].dest, None) is not None
+
+
+def _with_unnamed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the study's tasks that are there, but not named by this session.
+
+    A narrower path and `--infra-exclude` select among the tasks, as `-k` does.
+    """
+    names, excluded = {task["name"] for task in now["tasks"]}, now.get("excluded_tasks") or ()
+    folders = {task.get("directory") for task in now["tasks"]}
+    unnamed = [
+        task
+        for task in before["tasks"]
+        if task["name"] not in names
+        and (task["name"] in excluded or _is_elsewhere(task.get("directory"), folders))
+    ]
+    return {**now, "tasks": [*now["tasks"], *unnamed]}
+
+
+def _is_elsewhere(directory: str | None, folders: Collection[str | None]) -> bool:
+    return directory is not None and directory not in folders and Path(directory).exists()
 
 
 def _design_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:

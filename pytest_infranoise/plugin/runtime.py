@@ -7,8 +7,10 @@ There is one `Runtime` per process. In the process that the user started it reso
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,6 @@ from pytest_infranoise.admission import (
     AdmissionLedger,
     Budget,
     ceiling_bytes,
-    check_guarantees,
     make_budget,
 )
 from pytest_infranoise.agents.base import Agent
@@ -36,7 +37,8 @@ from pytest_infranoise.errors import BackendUnavailableError, UsageError
 from pytest_infranoise.model.resources import ParameterSet
 from pytest_infranoise.model.task import PreparedImage, Task
 from pytest_infranoise.model.trial import TrialPlan
-from pytest_infranoise.plugin.agent_options import choose_agent, choose_install
+from pytest_infranoise.plugin.agent_options import choose_agent, choose_install, place_of
+from pytest_infranoise.plugin.exclusion import check_fit, check_patterns, pattern_of
 from pytest_infranoise.plugin.handover import Handover, identity_of
 from pytest_infranoise.plugin.schedule import Schedule
 from pytest_infranoise.plugin.settings import Settings, read_settings
@@ -99,6 +101,9 @@ class Runtime:
             Path(folder): Path(path) for folder, path in self.handover.task_files.items()
         }
         self.left_out: dict[str, str] = dict(self.handover.left_out)
+        self.excluded: dict[Path, str] = {
+            Path(folder): name for folder, name in self.handover.excluded.items()
+        }
         self.screened: list[dict[str, Any]] = []
         self.warnings: list[str] = []
         self.known_trials: dict[str, Trial] = {}
@@ -130,11 +135,20 @@ class Runtime:
             self.task_names[task.directory] = task.name
         self.task_files.update(found.files)
         self.warnings.extend(found.warnings)
+        self.excluded.update(found.excluded)
         if self.swebench is not None:
             self._add_instances(self.swebench)
+        check_patterns(
+            self.settings.excluded,
+            [*self.tasks, *self.excluded.values()],
+            where=place_of(self.config, "exclude"),
+        )
 
     def _add_instances(self, swebench: "SwebenchSource") -> None:
         for key, task in swebench.tasks.items():
+            if self._is_excluded(task.name):
+                self.excluded[key] = task.name
+                continue
             if task.name in self.tasks:
                 raise UsageError(f"{task.directory}: {task.name} is a task folder's name too")
             self.agent.check(task)
@@ -153,35 +167,60 @@ class Runtime:
                 "--infra-swebench: instances are container images, which the "
                 f"{self.backend.info.backend} backend does not have; use --infra-backend=docker"
             )
-        tasks = list(self.tasks.values())
+        tasks = self.selected_tasks
         if not self.backend.info.has_images and any(map(self._gets_agent, tasks)):
             raise UsageError(cannot_install(self.backend.info))
-        for task in (item for known in tasks for item in known.sandboxes):
-            for warning in self.backend.check(task):
-                if warning not in self.warnings:
-                    self.warnings.append(warning)
+        check_fit(
+            tasks,
+            self.settings.sets,
+            self.backend.info.capacity,
+            self.budget,
+            enforcement=self.settings.enforcement,
+            admit=self.settings.admit,
+            clamp=self.settings.clamp,
+            check=self._check,
+            excluded=self.settings.excluded,
+        )
         self.table = effective_allocations(
             tasks, self.settings.sets, self.backend.info.capacity, clamp=self.settings.clamp
         )
-        check_guarantees(
-            {
-                name: [
-                    self.settings.enforcement.granted(item.effective) for item in by_set.values()
-                ]
-                for name, by_set in self.table.allocations.items()
-            },
-            self.budget,
-            admit=self.settings.admit,
-        )
+        self.table = self._with_unselected(self.table)
+
+    def _check(self, task: Task) -> None:
+        """Note what the engine warns of in a task's sandboxes.
+
+        Raises:
+            UsageError: the engine does not have something that the task needs.
+        """
+        for sandbox in task.sandboxes:
+            for warning in self.backend.check(sandbox):
+                if warning not in self.warnings:
+                    self.warnings.append(warning)
+
+    def _is_excluded(self, name: str) -> bool:
+        return pattern_of(name, self.settings.excluded) is not None
+
+    def _with_unselected(self, table: AllocationTable) -> AllocationTable:
+        """Return the table with the tasks that do not run now, as far as they fit the engine."""
+        found = dict(table.allocations)
+        for name, task in self.tasks.items():
+            if name not in found:
+                with suppress(UsageError):
+                    capacity, clamp = self.backend.info.capacity, self.settings.clamp
+                    found[name] = allocate_task(task, self.settings.sets, capacity, clamp=clamp)
+        return replace(table, allocations=found)
 
     def prepare_images(self, progress: Progress) -> None:
-        """Pull or build what every known task needs, before any trial and charged to none.
+        """Pull or build what every task needs of which a trial will run; it is charged to none.
 
         Raises:
             UsageError: an image cannot be had.
         """
-        for task in self.tasks.values():
-            self.image_of(task, progress)
+        self.schedule.place(())
+        samples = range(1, self.settings.samples + 1)
+        for task in self.selected_tasks:
+            if any(map(self.schedule.is_wanted, product([task.name], self.sets, samples))):
+                self.image_of(task, progress)
 
     def hand_over(self) -> Handover:
         """Return what the workers need to know."""
@@ -192,6 +231,7 @@ class Runtime:
             images=self.images,
             task_files={str(folder): str(path) for folder, path in self.task_files.items()},
             left_out=self.left_out,
+            excluded={str(folder): name for folder, name in self.excluded.items()},
             recorded=nested(self.schedule.recorded),
             extended_from=self.schedule.extended_from,
         )
@@ -345,6 +385,15 @@ class Runtime:
         """The known tasks that the study does not leave out."""
         return [task for name, task in self.tasks.items() if name not in self.left_out]
 
+    @cached_property
+    def selected_tasks(self) -> list[Task]:
+        """The known tasks with a trial that the session's options select."""
+        from pytest_infranoise.plugin.selection import Selection
+
+        selection = Selection(self.config, self.sets, self.settings.samples)
+        chosen = set(selection.chosen(self.task_names, self.task_files))
+        return [task for task in self.tasks.values() if task.name in chosen]
+
     def add_task(self, task: Task) -> None:
         """Make a task known to this process."""
         self.tasks[task.name] = task
@@ -429,6 +478,7 @@ class Runtime:
             host_environment=os.environ,
             uses_solution=self.settings.agent == "oracle" or self.settings.screen_oracle,
             ask=collector(self.config),
+            is_excluded=self._is_excluded,
         )
         build = self.settings.image_build
         return replace(found, tasks=tuple(task.with_build(build) for task in found.tasks))

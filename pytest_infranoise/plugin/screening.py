@@ -26,18 +26,22 @@ SCREEN_SET = ParameterSet("oracle-screen", Multiplier(None), Multiplier(None))
 NO_SOLUTION = "not screened: it has no reference solution"
 
 
-def screen_tasks(runtime: "Runtime", progress: Callable[[str], None]) -> None:
-    """Run every task's reference solution uncapped, and note in `runtime` what to leave out.
+def screen_tasks(
+    runtime: "Runtime", progress: Callable[[str], None], known: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Run the selected tasks' reference solutions uncapped; note in `runtime` what to leave out.
 
-    As many run at once as the session has workers, each with its guarantee reserved.
+    As many run at once as the session has workers, each with its guarantee reserved. `known` is
+    what a session before this one found.
 
     Raises:
         UsageError: no task is left.
     """
-    tasks = list(runtime.tasks.values())
+    before = {item["task"] for item in known}
+    tasks = [task for task in runtime.selected_tasks if task.name not in before]
     workers = max(1, int(runtime.config.getoption("numprocesses", None) or 0))
     found: dict[str, dict[str, Any]] = {}
-    pool = ThreadPoolExecutor(max_workers=min(workers, len(tasks)))
+    pool = ThreadPoolExecutor(max_workers=max(1, min(workers, len(tasks))))
     try:
         running = {pool.submit(screen_task, runtime, task): task for task in tasks}
         for done in as_completed(running):
@@ -53,7 +57,7 @@ def screen_tasks(runtime: "Runtime", progress: Callable[[str], None]) -> None:
         raise
     finally:
         pool.shutdown()
-    take_screening(runtime, [found[task.name] for task in tasks])
+    take_screening(runtime, [*known, *(found[task.name] for task in tasks)])
 
 
 def take_screening(runtime: "Runtime", screened: Sequence[Mapping[str, Any]]) -> None:

@@ -26,6 +26,7 @@ from pytest_infranoise.model.resources import (
 )
 from pytest_infranoise.model.task import ImageBuild, Leftovers
 from pytest_infranoise.plugin.agent_options import AttemptSettings, place_of, read_attempt_settings
+from pytest_infranoise.plugin.exclusion import split_patterns
 from pytest_infranoise.plugin.hookspecs import HOOK_AGENT
 from pytest_infranoise.plugin.notes import parse_notes
 from pytest_infranoise.plugin.options import SPECS, option_value, preset_of
@@ -72,6 +73,7 @@ class Settings:
     leftovers: Leftovers
     image_build: ImageBuild
     pass_threshold: float
+    excluded: tuple[str, ...]
     screen_oracle: bool
     enforcement: Enforcement
     study_directory: Path | None
@@ -128,6 +130,7 @@ def read_settings(config: pytest.Config) -> Settings:
         leftovers=_choice(config, "leftovers"),
         image_build=_choice(config, "build"),
         pass_threshold=given("pass-threshold", _reward),
+        excluded=split_patterns(option_value(config, "exclude")),
         screen_oracle=option_value(config, "screen-oracle"),
         enforcement=_enforcement(config),
         shard=_shard(config, until_decided),

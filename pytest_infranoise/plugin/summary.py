@@ -188,11 +188,18 @@ def halt_lines(recorder: StudyRecorder) -> list[str]:
 
 
 def left_out_lines(runtime: Runtime) -> list[str]:
-    """Name the tasks that the oracle screen left out of the study, and why."""
+    """Name the tasks that the user or the oracle screen left out of the study, and why."""
+    lines = []
+    if names := sorted(runtime.excluded.values()):
+        lines.append(
+            f"--infra-exclude: {len(names)} of {len(names) + len(runtime.tasks)} task(s) left out "
+            f"of the study: {', '.join(names)}"
+        )
     if not runtime.left_out:
-        return []
+        return lines
     known, out = len(runtime.screened), len(runtime.left_out)
     return [
+        *lines,
         f"oracle screen: {out} of {known} task(s) left out of the study",
         *(f"left out: {name}: {reason}" for name, reason in runtime.left_out.items()),
     ]

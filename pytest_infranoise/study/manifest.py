@@ -38,7 +38,8 @@ class StudyFacts:
     (None for the default); `planned_looks` are those of a study that ends once it is
     decided, whose `samples` are then the most that may run. `shard` is `{"number": 2, "of": 5}`
     where only a part of the study runs here. `screen` is what became of each task's reference
-    solution, uncapped, before the study; `suite` are facts that a conftest adds. `disclosed` is
+    solution, uncapped, before the study; `excluded` are the tasks that the user left out;
+    `suite` are facts that a conftest adds. `disclosed` is
     what the user says of the study. `ini` is what pytest's configuration file and environment set,
     `pytest_plugins` are the versions of the plugins that are loaded, `study_folder` is where the
     study will be written.
@@ -61,6 +62,7 @@ class StudyFacts:
     image_build: str = "never"
     pass_threshold: float = 1.0
     screen: Sequence[Mapping[str, Any]] = ()
+    excluded: Sequence[str] = ()
     suite: Mapping[str, Any] = field(default_factory=dict)
     enforcement: Enforcement = DEFAULT_ENFORCEMENT
     is_clamped: bool = False
@@ -118,6 +120,7 @@ def capture_manifest(facts: StudyFacts, redactor: Redactor | None = None) -> dic
         "image_build": facts.image_build,
         "pass_threshold": facts.pass_threshold,
         "oracle_screen": facts.screen,
+        "excluded_tasks": facts.excluded,
         "suite": facts.suite,
         "backend": asdict(facts.engine),
         "enforcement": facts.enforcement.facts(facts.engine.enforcement),

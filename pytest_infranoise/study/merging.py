@@ -15,7 +15,7 @@ from pytest_infranoise.errors import UsageError
 from pytest_infranoise.study.files import write_json
 from pytest_infranoise.study.journal import JOURNAL_NAME, Journal, encode_line
 from pytest_infranoise.study.looks import LOOKS_NAME
-from pytest_infranoise.study.sameness import changes
+from pytest_infranoise.study.sameness import changes, completed
 from pytest_infranoise.study.sessions import missing_shards, sessions_of
 from pytest_infranoise.study.store import Study, load_study
 from pytest_infranoise.study.writer import MANIFEST_NAME
@@ -237,7 +237,7 @@ def _tasks(studies: Sequence[Study]) -> list[dict[str, Any]]:
         for task in study.manifest.data["tasks"]:
             by_name.setdefault(str(task["name"]), []).append(task)
     names = [*order, *sorted(by_name.keys() - set(order))]
-    return [_agreed(by_name[name]) for name in names]
+    return [_agreed(completed(by_name[name])) for name in names]
 
 
 def _disclosed(studies: Sequence[Study]) -> dict[str, str]:

@@ -5,7 +5,7 @@ is kept with every session and every part.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ _TASK_FACTS: Mapping[str, str] = {
     "leftovers": "leftovers",
     "network": "network",
 }
+LEARNT = ("image", "limits")
+"""What a session knows only of tasks that it selected: nothing is said of the others."""
 _SHOWN_NAMES = 5
 
 
@@ -94,10 +96,28 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Chan
         yield Change(f"tasks that are new: {_named(new)}")
     common = [name for name in ours if name in theirs]
     for key, what in _TASK_FACTS.items():
-        if moved := [name for name in common if ours[name].get(key) != theirs[name].get(key)]:
+        known = [name for name in common if key not in LEARNT or _both(ours, theirs, name, key)]
+        if moved := [name for name in known if ours[name].get(key) != theirs[name].get(key)]:
             yield Change(f"{what} of {_named(moved)}")
-    if moved := [name for name in common if _image(ours[name]) != _image(theirs[name])]:
+    known = [name for name in common if _both(ours, theirs, name, "image")]
+    if moved := [name for name in known if _image(ours[name]) != _image(theirs[name])]:
         yield Change(f"image of {_named(moved)}")
+
+
+def _both(ours: Mapping[str, Any], theirs: Mapping[str, Any], name: str, key: str) -> bool:
+    return bool(ours[name].get(key) and theirs[name].get(key))
+
+
+def completed(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return several manifests' words on one task, each with what only the others have learnt."""
+    learnt = {
+        key: next((task[key] for task in tasks if task.get(key)), tasks[0].get(key))
+        for key in LEARNT
+    }
+    return [
+        {**task, **{key: value for key, value in learnt.items() if key in task and not task[key]}}
+        for task in tasks
+    ]
 
 
 def _image(task: Mapping[str, Any]) -> Any:

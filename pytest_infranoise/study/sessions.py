@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_infranoise.study.sameness import completed
+
 _PLACE = (
     "host", "software", "ini", "backend", "admission", "workers", "load_at_start", "load_at_end",
 )  # fmt: skip
@@ -39,7 +41,9 @@ def continued(
         "samples": now["samples"] if is_extended else samples,
         "extended_from": [*before.get("extended_from", ()), *([samples] if is_extended else ())],
         "parameter_sets": _added(before, now, "parameter_sets", "id"),
-        "tasks": _added(before, now, "tasks", "name"),
+        "tasks": _known_tasks(before, now),
+        "oracle_screen": now.get("oracle_screen", ()),
+        "excluded_tasks": now.get("excluded_tasks", ()),
         "disclosed": {**before.get("disclosed", {}), **now.get("disclosed", {})},
         "sessions": [*sessions_of(before), session],
     }
@@ -63,6 +67,13 @@ def missing_shards(shards: Mapping[str, Any] | None) -> tuple[int, ...]:
     if not shards:
         return ()
     return tuple(sorted(set(range(1, shards["of"] + 1)) - set(shards["numbers"])))
+
+
+def _known_tasks(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the study's tasks as it knew them, with what a session learns that runs them."""
+    own = {task["name"]: task for task in now["tasks"]}
+    tasks = _added(before, now, "tasks", "name")
+    return [completed([task, own.get(task["name"], task)])[0] for task in tasks]
 
 
 def _added(

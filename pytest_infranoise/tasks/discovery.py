@@ -28,12 +28,14 @@ class TaskSet:
     """The tasks of a study in a stable order, with unique names.
 
     `warnings` holds each warning once, however many tasks it concerns. `files` maps the folder of a
-    task in a suite's own format to the file that describes it.
+    task in a suite's own format to the file that describes it, `excluded` the folder of a task that
+    is left out unread to its name.
     """
 
     tasks: tuple[Task, ...] = ()
     warnings: tuple[str, ...] = ()
     files: Mapping[Path, Path] = field(default_factory=dict)
+    excluded: Mapping[Path, str] = field(default_factory=dict)
 
 
 Ask = Callable[[Path], Task | None]
@@ -48,11 +50,12 @@ def discover(
     host_environment: Mapping[str, str],
     uses_solution: bool = True,
     ask: Ask | None = None,
+    is_excluded: Callable[[str], bool] = lambda name: False,
 ) -> TaskSet:
     """Read every task directory at or below `paths`; the keywords are those of `read_task`.
 
     `ask` is asked about every file outside of tasks, and about each `task.toml` first: an answer
-    makes the file's folder a task.
+    makes the file's folder a task. A task whose name `is_excluded` is left out, whatever is in it.
 
     A task is called after its folder; where two folders share a name, by the shortest end of the
     path that tells them apart (`set-a/spike`).
@@ -66,7 +69,8 @@ def discover(
     tasks: list[Task] = []
     errors: list[str] = []
     seen: dict[str, list[Path]] = {}
-    for directory in directories:
+    excluded = {item: names[item] for item in directories if is_excluded(names[item])}
+    for directory in (item for item in directories if item not in excluded):
         try:
             check_name(names[directory], directory)
             if directory in own.tasks:
@@ -87,7 +91,7 @@ def discover(
     if errors:
         raise UsageError(listing(errors))
     warnings = tuple(_once(text, where) for text, where in seen.items())
-    return TaskSet(tuple(tasks), warnings, own.files)
+    return TaskSet(tuple(tasks), warnings, own.files, excluded)
 
 
 def _read(

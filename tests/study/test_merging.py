@@ -227,15 +227,32 @@ def test_another_study_is_refused_by_name(shards, write, tmp_path, kind):
     assert not (tmp_path / "all").exists()
 
 
-def test_other_tasks_are_refused_by_name(shards, write, tmp_path):
+def test_other_tasks_are_refused_by_name(write, tmp_path):
+    own = a_manifest(1)["tasks"]
+    own[1]["limits"] = {"1x": {"requested": {}}}
     tasks = a_manifest(1)["tasks"]
     tasks[0]["digest"] = "e"
     tasks[1]["limits"] = {"1x": {}}
     tasks[2]["name"] = "new"
     with pytest.raises(UsageError) as caught:
-        merge([shards[0], write(9, tasks=tasks)], tmp_path / "all")
+        merge([write(8, tasks=own), write(9, tasks=tasks)], tmp_path / "all")
     for words in ("missing: wrong", "new: new", "content of spike", "limits of calm"):
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_one_part_alone_learnt_of_a_task_is_kept(write, tmp_path, order):
+    learnt = {"image": {"reference": "a:1", "digest": "sha256:1"}, "limits": {"1x": {"a": 1}}}
+    first, second = a_manifest(1)["tasks"], a_manifest(1)["tasks"]
+    first[0] |= learnt
+    second[0] |= {"image": None, "limits": {}}
+    parts = [write(8, tasks=first), write(9, tasks=second)]
+    merge(parts[::order], tmp_path / "all")
+    task = load_study(tmp_path / "all").manifest.data["tasks"][0]
+    assert {key: task[key] for key in learnt} == learnt
+    second[0] |= {"image": {"reference": "a:1", "digest": "sha256:2"}}
+    with pytest.raises(UsageError, match="image of"):
+        merge([parts[0], write(7, tasks=second)], tmp_path / "other")
 
 
 def test_the_same_trial_run_twice_is_refused(shards, write, tmp_path):

@@ -111,9 +111,11 @@ def _counted_out(view: StudyView) -> Iterator[str]:
 
 
 def _left_out(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Name what the run itself noted, and the tasks that the oracle screen left out."""
+    """Name what the run itself noted, and the tasks that it left out."""
     for note in manifest.get("notes") or ():
         yield str(note)
+    if names := manifest.get("excluded_tasks"):
+        yield f"left out by --infra-exclude: {', '.join(map(str, names))}"
     for item in manifest.get("oracle_screen") or ():
         if isinstance(item, Mapping) and item.get("reason"):
             yield f"left out by the oracle screen: {item.get('task')}: {item['reason']}"
