@@ -87,7 +87,8 @@ def pytest_infra_classify(
 
     This is also how the tables of verifications that never began, and of refusals of the model's
     provider, are extended. `phases` hold what each phase printed (`output`). A trial whose outcome
-    was changed here has a note that says so.
+    was changed here has a note that says so. Of a marked test it is asked twice, as if that had
+    failed and as if it had passed, since pytest's last report on the test comes later.
 
     Example:
         from pytest_infranoise import Cause, Classification, Outcome

@@ -5,6 +5,7 @@ A task folder is a leaf: nothing inside it is collected, imported or used as con
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pytest_infranoise.admission import AdmissionStoppedError
 from pytest_infranoise.errors import InfranoiseError
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.task import Task
-from pytest_infranoise.model.trial import TrialRecord, trial_id
+from pytest_infranoise.model.trial import TrialPlan, TrialRecord, trial_id
 from pytest_infranoise.plugin.isolation import TASK_FILE, block_conftests, task_file_of
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.selection import is_ignored
@@ -23,8 +24,8 @@ from pytest_infranoise.printable import printable
 RECORD = pytest.StashKey[TrialRecord]()
 """Where an item keeps its trial's record until its report is made."""
 
-TEST_ERROR = pytest.StashKey[bool]()
-"""On a marked test that raised something else than a failed assertion: an error of the suite."""
+LAST = pytest.StashKey[TrialRecord]()
+"""The record of an item's last attempt, once it was put on a report."""
 
 TRIAL = pytest.StashKey[tuple[str, str, int]]()
 """On every item that is a trial: task name, parameter set id, sample."""
@@ -48,6 +49,12 @@ def skip_if_unwanted(item: pytest.Item) -> None:
     if not runtime.needs(item.stash[TRIAL][2]):
         item.stash[UNNEEDED] = True
         pytest.skip("not needed: every parameter set was decided before this sample")
+
+
+def next_attempt(item: pytest.Item, plan: TrialPlan) -> TrialPlan:
+    """Return a plan with the number of the item's next attempt, if other plugins run it again."""
+    last = item.stash.get(LAST, None)
+    return plan if last is None else replace(plan, attempt=last.attempt + 1)
 
 
 class TaskCollection:
@@ -175,7 +182,7 @@ class TrialItem(pytest.Item):
         runtime = get_runtime(self.config)
         reach_engine(self, runtime)
         skip_if_unwanted(self)
-        plan = runtime.plan(self.task, self.parameter_set, self.sample)
+        plan = next_attempt(self, runtime.plan(self.task, self.parameter_set, self.sample))
         image = runtime.image_of(self.task)
         skip_if_unwanted(self)
         try:

@@ -4,30 +4,35 @@ Such a test is run over the parameter sets and samples; its body is the agent ph
 assertions are the verdict.
 """
 
+import sys
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_infranoise.admission import AdmissionStoppedError
-from pytest_infranoise.errors import InfranoiseError, SandboxError, UsageError
+from pytest_infranoise.errors import (
+    BackendUnavailableError,
+    InfranoiseError,
+    SandboxError,
+    UsageError,
+)
 from pytest_infranoise.model.outcome import Cause, Phase, Verdict
 from pytest_infranoise.model.task import Task
 from pytest_infranoise.model.trial import TrialPlan, trial_id
 from pytest_infranoise.plugin.attempts import Again, telling
 from pytest_infranoise.plugin.hints import DEADLINE_NOTE
-from pytest_infranoise.plugin.items import RECORD, TEST_ERROR, TRIAL, describe, skip_if_unwanted
+from pytest_infranoise.plugin.items import RECORD, TRIAL, describe, next_attempt, skip_if_unwanted
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.sandbox import InfraSandbox
+from pytest_infranoise.plugin.verdicts import ENDED, HAS_FAILED, Ended
 from pytest_infranoise.tasks.marker import MARKER, MarkerDefaults, task_from_marker
 from pytest_infranoise.trial import LiveTrial
 from pytest_infranoise.trial.policing import POLICY_ENDED
 
 FIXTURE = "infra_sandbox"
-
-_VERDICTS = (AssertionError, pytest.fail.Exception, SandboxError)
-"""What a body raises to say that the trial failed; anything else is an error of the test itself."""
 
 _LIVE = pytest.StashKey[tuple[LiveTrial, InfraSandbox]]()
 
@@ -75,12 +80,18 @@ def _note_single(item: pytest.Item) -> None:
 
 
 def prepare_images(runtime: Runtime, items: list[pytest.Item]) -> None:
-    """Prepare the images of marked tests before the first trial; errors wait for the test."""
+    """Prepare the images of marked tests before the first trial; errors wait for the test.
+
+    Raises:
+        BackendUnavailableError: no engine answers, which is one error for all.
+    """
     for item in items:
         if item.get_closest_marker(MARKER) is None or TRIAL not in item.stash:
             continue
         try:
             runtime.image_of(_task_of(runtime, item))
+        except BackendUnavailableError:
+            raise
         except InfranoiseError:
             continue
 
@@ -93,7 +104,7 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
         pytest.fail(
             str(problem)
             if isinstance(problem, InfranoiseError)
-            else f"{item.nodeid}: infra_sandbox needs @pytest.mark.{MARKER}(memory=..., ...)",
+            else f"{item.nodeid}: {_why_no_trial(item)}",
             pytrace=False,
         )
     skip_if_unwanted(item)
@@ -104,6 +115,31 @@ def open_sandbox(request: pytest.FixtureRequest) -> Generator[InfraSandbox]:
     if _LIVE in item.stash:  # another fixture failed in setup, or the run is being killed
         del item.stash[_LIVE]
         trial.close()
+
+
+def _why_no_trial(item: pytest.Item) -> str:
+    """Say why a test that has the fixture is no trial."""
+    if item.get_closest_marker(MARKER) is None:
+        return f"{FIXTURE} needs @pytest.mark.{MARKER}(memory=..., ...)"
+    if is_test_case(item):
+        return (
+            "pytest gives no parameters to methods of unittest.TestCase, so this one can run at 1x "
+            "alone, without sets and samples; make it a function, or a method of a plain class"
+        )
+    return f"{FIXTURE} must be an argument of the test, or of a fixture that is one"
+
+
+def is_test_case(item: pytest.Item) -> bool:
+    """Whether a test is a method of a `unittest.TestCase`."""
+    unittest, cls = sys.modules.get("unittest"), getattr(item, "cls", None)
+    return unittest is not None and cls is not None and issubclass(cls, unittest.TestCase)
+
+
+def warn_of_mark(item: pytest.Item) -> None:
+    """Warn of a test that has the marker and does not use the fixture: it runs as any other."""
+    words = f"{item.nodeid}: has @pytest.mark.{MARKER} but not the fixture {FIXTURE}, so it is no "
+    with suppress(pytest.PytestWarning):  # -W error: a hook that raises ends the session
+        item.warn(pytest.PytestWarning(f"{words}trial and runs without limits"))
 
 
 def _enter(runtime: Runtime, item: pytest.Item) -> LiveTrial:
@@ -138,11 +174,11 @@ def plan_marked(runtime: Runtime, item: pytest.Item) -> TrialPlan:
         UsageError: the marker or its limits cannot be used.
     """
     _, parameter_set, sample = item.stash[TRIAL]
-    return runtime.plan(_task_of(runtime, item), parameter_set, sample)
+    return next_attempt(item, runtime.plan(_task_of(runtime, item), parameter_set, sample))
 
 
 def run_body(item: pytest.Item) -> Generator[None, object, object]:
-    """Wrap the call of a marked test: its body is the agent phase, its end makes the record."""
+    """Wrap the call of a marked test: its body is the agent phase, its end is the trial's."""
     if _LIVE not in item.stash:
         return (yield)
     trial, sandbox = item.stash[_LIVE]
@@ -152,28 +188,53 @@ def run_body(item: pytest.Item) -> Generator[None, object, object]:
         with trial.phase(Phase.AGENT) as phase:
             try:
                 result = yield
-            except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
+            except (KeyboardInterrupt, pytest.exit.Exception):
                 raise
             except BaseException as raised:  # noqa: BLE001 - pytest's own outcomes are among them
                 error = raised
-            if sandbox.last_step is not None:
-                phase.finish(sandbox.last_step)
+            if sandbox.deciding_step is not None:
+                phase.finish(sandbox.deciding_step)
             if trial.was_ended and error is None:  # whatever the test made of it
                 error = SandboxError(Cause.SANDBOX_LOST, POLICY_ENDED)
-            if isinstance(error, SandboxError):
-                raise error
+            if (lost := _loss(error, sandbox)) is not None:
+                raise lost
             trial.sandbox.kill_all()
     finally:
         del item.stash[_LIVE]
         trial.close()
-    trial.verdict = Verdict(passed=error is None)
-    if error is None and sandbox.deadlines:
-        trial.note(f"{DEADLINE_NOTE}: {sandbox.deadlines} command(s)")
-    item.stash[RECORD] = get_runtime(item.config).redactor.trial(trial.record())
+    item.stash[ENDED] = _ended(trial, sandbox, get_runtime(item.config))
     if error is not None:
-        item.stash[TEST_ERROR] = not isinstance(error, _VERDICTS)
         raise error
     return result
+
+
+def _loss(error: BaseException | None, sandbox: InfraSandbox) -> SandboxError | None:
+    """Return how the sandbox was lost, also where a subtest has caught that."""
+    return error if isinstance(error, SandboxError) else sandbox.loss
+
+
+def _ended(trial: LiveTrial, sandbox: InfraSandbox, runtime: Runtime) -> Ended:
+    """Return a trial's record for either verdict; one that a kill has ended cannot pass."""
+    trial.verdict = Verdict(passed=False)
+    if_failed = runtime.redactor.trial(trial.record())
+    if trial.was_ended:
+        return Ended(if_failed, if_failed)
+    if sandbox.deadlines:
+        trial.note(f"{DEADLINE_NOTE}: {sandbox.deadlines} command(s)")
+    trial.verdict = Verdict(passed=True)
+    return Ended(if_failed, runtime.redactor.trial(trial.record()))
+
+
+def note_failure(item: pytest.Item) -> None:
+    """Note that a report of a running or ended trial has failed: the trial has not passed."""
+    item.stash[HAS_FAILED] = True
+    if _LIVE in item.stash:  # a subtest
+        item.stash[_LIVE][1].blame_last_step()
+
+
+def is_under_way(item: pytest.Item) -> bool:
+    """Whether a marked test's body runs or has run, so that its reports are the verdict."""
+    return _LIVE in item.stash or ENDED in item.stash
 
 
 def _task_name(item: pytest.Item, own_id: str) -> str:

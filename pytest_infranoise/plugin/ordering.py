@@ -6,26 +6,31 @@ from typing import Any
 
 import pytest
 
-from pytest_infranoise.errors import InfranoiseError
+from pytest_infranoise.errors import BackendUnavailableError, InfranoiseError
+from pytest_infranoise.plugin.attempts import deliver
 from pytest_infranoise.plugin.items import (
+    LAST,
     RECORD,
-    TEST_ERROR,
     TRIAL,
     UNNEEDED,
     UNRUN,
     TrialItem,
     skip_if_unwanted,
 )
-from pytest_infranoise.plugin.marked import prepare_images
+from pytest_infranoise.plugin.marked import is_under_way, note_failure, prepare_images
 from pytest_infranoise.plugin.recorder import (
     ATTRIBUTE,
+    EITHER_ATTRIBUTE,
     ERROR_ATTRIBUTE,
     UNNEEDED_ATTRIBUTE,
     UNRUN_ATTRIBUTE,
+    VERDICT_ATTRIBUTE,
 )
 from pytest_infranoise.plugin.runtime import Runtime, get_runtime
 from pytest_infranoise.plugin.stopping import WorkerWatch, ignore_signals
+from pytest_infranoise.plugin.verdicts import ENDED, HAS_FAILED, is_error_of_test
 from pytest_infranoise.report.properties import trial_properties
+from pytest_infranoise.tasks.marker import MARKER
 
 
 def order_trials(config: pytest.Config, items: list[pytest.Item]) -> bool:
@@ -74,8 +79,7 @@ def leave_out(runtime: Runtime, trials: list[pytest.Item]) -> list[pytest.Item]:
 def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
     """Open the engine, prepare the images of marked tests, and watch the controller.
 
-    An engine that does not answer is every trial's own error here: the controller has told the
-    user already wherever it could know.
+    An engine that does not answer halts the run: one line says so, not each trial.
     """
     runtime = get_runtime(session.config)
     if runtime.settings.dry_run:
@@ -89,8 +93,8 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
         watch.start()
     try:
         prepare_images(runtime, session.items)
-    except InfranoiseError:
-        return watch
+    except BackendUnavailableError as error:
+        runtime.flags.halt(str(error))
     return watch
 
 
@@ -112,21 +116,60 @@ def tell_order(runtime: Runtime, items: list[pytest.Item]) -> None:
 
 
 def prepare_trial(item: pytest.Item) -> None:
-    """Skip a trial that must not start any more before its fixtures are set up."""
-    if TRIAL in item.stash:
-        skip_if_unwanted(item)
+    """Skip a trial that must not start any more before its fixtures are set up.
+
+    Where another plugin runs the item again, the attempt before is delivered: whether that plugin
+    has shown its reports to anybody is not known here, and delivering twice does no harm.
+    """
+    if TRIAL not in item.stash:
+        return
+    if LAST in item.stash:
+        deliver(item, item.stash[LAST])
+        _begin_anew(item)
+    skip_if_unwanted(item)
 
 
-def attach_record(item: pytest.Item, report: Any) -> None:
-    """Move the record from the item to the report that shows its outcome."""
+def _begin_anew(item: pytest.Item) -> None:
+    """Forget how the attempt before has ended."""
+    if ENDED in item.stash:
+        del item.stash[ENDED]
+    if HAS_FAILED in item.stash:
+        del item.stash[HAS_FAILED]
+
+
+def attach_record(item: pytest.Item, call: pytest.CallInfo[Any], report: Any) -> None:
+    """Put the trial's record on the report that shows its outcome."""
     for key, attribute in ((UNNEEDED, UNNEEDED_ATTRIBUTE), (UNRUN, UNRUN_ATTRIBUTE)):
         if key in item.stash:
             setattr(report, attribute, True)
             del item.stash[key]
-    if item.stash.get(TEST_ERROR, False):
-        setattr(report, ERROR_ATTRIBUTE, True)
-    if RECORD in item.stash:
-        record = item.stash[RECORD].to_json()
-        setattr(report, ATTRIBUTE, record)
-        item.user_properties += trial_properties(record)  # teardown's report carries them
+    if RECORD in item.stash:  # of a task, or of a marked test whose sandbox could not be opened
+        item.stash[LAST] = item.stash[RECORD]
         del item.stash[RECORD]
+        setattr(report, ATTRIBUTE, item.stash[LAST].to_json())
+        if item.get_closest_marker(MARKER) is not None:
+            setattr(report, VERDICT_ATTRIBUTE, True)
+    elif is_under_way(item):
+        _attach_verdict(item, call, report)
+    if report.when == "teardown" and LAST in item.stash:
+        report.user_properties += trial_properties(item.stash[LAST].to_json())
+
+
+def _attach_verdict(item: pytest.Item, call: pytest.CallInfo[Any], report: Any) -> None:
+    """Put what a report says of a marked test's trial on it: of its body, a subtest, an error."""
+    if report.failed:
+        note_failure(item)
+        setattr(report, ERROR_ATTRIBUTE if is_error_of_test(call) else VERDICT_ATTRIBUTE, True)
+    ended = item.stash.get(ENDED, None)
+    if ended is None:
+        return
+    if report.when == "call" and ended.is_left_out_by(report):
+        del item.stash[ENDED]
+        return
+    passed = report.passed if report.when == "call" else item.stash[LAST] is ended.if_passed
+    record = ended.chosen(passed=passed and HAS_FAILED not in item.stash)
+    item.stash[LAST] = record
+    if report.when == "call":
+        setattr(report, ATTRIBUTE, record.to_json())
+        either = [ended.if_failed.to_json(), ended.if_passed.to_json()]
+        setattr(report, EITHER_ATTRIBUTE, either)

@@ -37,7 +37,13 @@ ATTRIBUTE = "infranoise"
 """The attribute of a report that carries its trial's record, as plain builtins."""
 
 ERROR_ATTRIBUTE = "infranoise_error"
-"""True on the report of a marked test that raised something else than a failed assertion."""
+"""True on a report of a marked test that raised something else than a failed assertion."""
+
+EITHER_ATTRIBUTE = "infranoise_either"
+"""Beside a marked test's record: the one if pytest counts the test as failed, and if as passed."""
+
+VERDICT_ATTRIBUTE = "infranoise_verdict"
+"""True on a failed report of a marked test that is a trial's outcome, not an error of the suite."""
 
 UNNEEDED_ATTRIBUTE = "infranoise_unneeded"
 """True on the report of a trial that did not run because the study was decided before."""
@@ -63,7 +69,8 @@ class StudyRecorder:
     that did not run because of a halt. `is_unfinished` says that the manifest's end could not be
     written, `is_owner` that this process has held the study's lock.
     `journal_problem` is why the study's disk first refused a record, None if it never did.
-    `usage` is what the agents of this session said that they have used.
+    `usage` is what the agents of this session said that they have used, `excused` the trials that
+    did not pass and that pytest does not count as failed: expected failures and skips.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -86,7 +93,9 @@ class StudyRecorder:
         self._selected = 0
         self._kept: set[tuple[Any, ...]] = set()
         self._is_finished = False
-        self._pending: dict[str, dict[str, Any]] = {}
+        self._pending: dict[str, pytest.TestReport] = {}
+        self._failed: set[str] = set()
+        self.excused: set[Trial] = set()
         self._writer: StudyWriter | None = None
 
     @property
@@ -196,15 +205,17 @@ class StudyRecorder:
         record = getattr(report, ATTRIBUTE, None)
         if hasattr(report, ATTEMPT_ATTRIBUTE):
             assert record is not None
+            self._forget(report.nodeid)
             self._keep(record)
             return
         self.unrun += hasattr(report, UNRUN_ATTRIBUTE)
         self.unneeded += hasattr(report, UNNEEDED_ATTRIBUTE)
         if record is not None:
-            self._pending[report.nodeid] = record
+            self._pending[report.nodeid] = report
         self.left_out += record is None and self._is_left_out(report)
-        if report.failed and (record is None or hasattr(report, ERROR_ATTRIBUTE)):
-            self.other_failures += 1
+        if report.failed:
+            self._failed.add(report.nodeid)
+            self.other_failures += not _is_outcome(report)
         if when == "teardown":
             self._write_pending(report.nodeid)
 
@@ -248,9 +259,21 @@ class StudyRecorder:
             self.problems.append(words)
 
     def _write_pending(self, nodeid: str) -> None:
-        record = self._pending.pop(nodeid, None)
-        if record is not None:
-            self._keep(record)
+        report, has_failed = self._pending.get(nodeid), nodeid in self._failed
+        self._forget(nodeid)
+        if report is None:
+            return
+        record: dict[str, Any] = getattr(report, ATTRIBUTE)
+        if (either := getattr(report, EITHER_ATTRIBUTE, None)) is not None:
+            record = either[report.passed and not has_failed]  # hooks may have rewritten it
+        if report.skipped:
+            self.excused.add(trial_of_record(record))
+        self._keep(record)
+
+    def _forget(self, nodeid: str) -> None:
+        """Begin anew with an item: its next report is of another attempt, or there is none."""
+        self._pending.pop(nodeid, None)
+        self._failed.discard(nodeid)
 
     def _keep(self, record: dict[str, Any]) -> None:
         """Write a record, unless it was delivered before its item had ended."""
@@ -316,9 +339,15 @@ class StudyRecorder:
             if record is None:
                 self.other_failures += 1
                 return
-            self._pending[report.nodeid] = record.to_json()
-            setattr(report, ATTRIBUTE, self._pending[report.nodeid])
+            setattr(report, ATTRIBUTE, record.to_json())
+            self._pending[report.nodeid] = report
         self._write_pending(report.nodeid)
+
+
+def _is_outcome(report: pytest.TestReport) -> bool:
+    """Whether a failed report is a trial's outcome, and no error besides."""
+    has_verdict = hasattr(report, ATTRIBUTE) or hasattr(report, VERDICT_ATTRIBUTE)
+    return has_verdict and not hasattr(report, ERROR_ATTRIBUTE)
 
 
 def study_facts(runtime: Runtime) -> StudyFacts:

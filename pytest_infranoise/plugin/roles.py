@@ -77,6 +77,10 @@ class TrialRunner:
             from pytest_infranoise.plugin.marked import note_trial
 
             note_trial(item)
+        elif any(mark.name == "infra" for mark in item.own_markers):
+            from pytest_infranoise.plugin.marked import warn_of_mark
+
+            warn_of_mark(item)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -114,16 +118,20 @@ class TrialRunner:
 
         return (yield from run_body(item))
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the trial's record on its report, as plain builtins."""
+        """Put the trial's record on its report, after whoever else has had a say in it."""
         report = yield
         if self._has_trials:
             from pytest_infranoise.plugin.ordering import attach_record
 
-            attach_record(item, report)
+            attach_record(item, call, report)
+            if self._is_worker:
+                from pytest_infranoise.plugin.plain import make_sendable
+
+                make_sendable(item, report)
         return report
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -236,6 +244,8 @@ class KeeperHooks:
         record = getattr(report, "infranoise", None)
         if record is None or hasattr(report, "infranoise_error"):
             return None
+        if report.outcome not in ("passed", "failed"):
+            return None  # skipped, expected to fail, to be run again: pytest's own words
         if record["cause"] in ("model_api", "engine_away"):
             return _NOT_MEASURED
         if record["outcome"] == "failed" and self._treats_trials_as_data():
@@ -265,6 +275,9 @@ class KeeperHooks:
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print what the study found, or why there is none where there might have been one."""
         if self._keeper is not None:
+            from pytest_infranoise.plugin.failures import print_failures
+
+            print_failures(terminalreporter, as_data=self._treats_trials_as_data())
             self._keeper.summarise(terminalreporter)
         if hint := self._hint(terminalreporter, exitstatus):
             terminalreporter.write_line(hint, yellow=True)

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_infranoise.backends.base import SHELL, StepResult
+from pytest_infranoise.errors import SandboxError
 from pytest_infranoise.model.outcome import Ending
 from pytest_infranoise.model.resources import Allocation
 from pytest_infranoise.trial import LiveTrial
@@ -43,9 +45,21 @@ class InfraSandbox:
 
     def __init__(self, trial: LiveTrial) -> None:
         self._trial = trial
-        self.last_step: StepResult | None = None
+        self._last_step: StepResult | None = None
+        self._blamed_step: StepResult | None = None
+        self.loss: SandboxError | None = None
+        """How the sandbox was lost under a command, None while it stands."""
         self.deadlines = 0
         """How many commands were ended by their deadline."""
+
+    @property
+    def deciding_step(self) -> StepResult | None:
+        """The command that stands for the test: the one before its first failure, or its last."""
+        return self._blamed_step or self._last_step
+
+    def blame_last_step(self) -> None:
+        """Note that a part of the test has failed, though the test goes on."""
+        self._blamed_step = self._blamed_step or self._last_step
 
     @property
     def allocation(self) -> Allocation:
@@ -79,17 +93,25 @@ class InfraSandbox:
         Raises:
             SandboxError: the sandbox or its engine is gone. The trial is then an `infra_error`.
         """
-        sandbox = self._trial.sandbox
         argv = [SHELL, "-c", command] if isinstance(command, str) else list(command)
+        try:
+            return self._run(
+                argv,
+                timeout_seconds=self._trial.plan.agent_timeout_seconds
+                if timeout is None
+                else timeout,
+                environment={**self._trial.environment, **(env or {})},
+                workdir=cwd,
+                user=user or self._trial.image.user,
+            )
+        except SandboxError as error:
+            self.loss = error
+            raise
+
+    def _run(self, argv: Sequence[str], **step: Any) -> ExecResult:
+        sandbox = self._trial.sandbox
         before = sandbox.counters().oom_kills
-        result = sandbox.exec(
-            argv,
-            timeout_seconds=self._trial.plan.agent_timeout_seconds if timeout is None else timeout,
-            environment={**self._trial.environment, **(env or {})},
-            workdir=cwd,
-            user=user or self._trial.image.user,
-        )
-        self.last_step = result
+        result = self._last_step = sandbox.exec(argv, **step)
         self.deadlines += result.ending is Ending.DEADLINE
         after = sandbox.counters(expect_kill=result.exit_code != 0).oom_kills
         return ExecResult(

@@ -11,7 +11,7 @@ from pytest_infranoise.plugin.hints import agent_lines, deadline_lines
 from pytest_infranoise.plugin.recorder import StudyRecorder
 from pytest_infranoise.plugin.runtime import Runtime
 from pytest_infranoise.report.model import Line, Style, one_line
-from pytest_infranoise.study.accounts import trial_of_record
+from pytest_infranoise.study.accounts import Trial, measured, trial_of_record
 from pytest_infranoise.units import format_size
 
 if TYPE_CHECKING:
@@ -276,8 +276,7 @@ def _exit_words(
 ) -> str:
     if not recorder.records and exit_status == pytest.ExitCode.OK:
         return "exit code 0: every trial was on record already, so nothing was left to run"
-    last = {trial_of_record(record): record["outcome"] for record in recorder.records}
-    not_passed = sum(outcome != "passed" for outcome in last.values())
+    not_passed = _not_passed(recorder)
     if exit_status == pytest.ExitCode.INTERRUPTED:
         if recorder.runtime.flags.halted() is not None:
             return "exit code 2: the run came to a halt before every trial was measured"
@@ -295,12 +294,37 @@ def _exit_words(
         return f"exit code {exit_status}: {words}"
     if recorder.runtime.settings.exit == "study":
         return (
-            f"exit code {exit_status}: trials are data ({not_passed} did not pass); "
+            f"exit code {exit_status}: trials are data ({len(not_passed)} did not pass); "
             "--infra-exit=pytest fails the session when a trial did not pass"
         )
-    if not_passed:
+    return f"exit code {exit_status}: {_tally_words(recorder, not_passed)}"
+
+
+def _tally_words(recorder: StudyRecorder, not_passed: Sequence[Trial]) -> str:
+    """Say how many trials did not pass, and whether pytest holds that against them."""
+    if not not_passed:
+        return "every trial passed"
+    last = {trial_of_record(record): record["outcome"] for record in recorder.records}
+    excused = [item for item in not_passed if last[item] == "passed" or item in recorder.excused]
+    if left := len(not_passed) - len(excused):
         return (
-            f"exit code {exit_status}: {not_passed} trial(s) did not pass, which pytest counts as "
-            "failed; --infra-exit=study treats trials as data"
+            f"{left} trial(s) did not pass, which pytest counts as failed; --infra-exit=study "
+            "treats trials as data"
         )
-    return f"exit code {exit_status}: every trial passed"
+    return (
+        f"{len(excused)} trial(s) did not pass, which pytest does not count as failed: expected, "
+        "skipped, or passed when run again"
+    )
+
+
+def _not_passed(recorder: StudyRecorder) -> list[Trial]:
+    """Return the trials that did not pass in their first attempt that measured something.
+
+    That attempt is the one that rates count.
+    """
+    found: dict[Trial, str] = {}
+    for record in measured(recorder.records):
+        found.setdefault(trial_of_record(record), record["outcome"])
+    for record in recorder.records:
+        found.setdefault(trial_of_record(record), record["outcome"])
+    return [trial for trial, outcome in found.items() if outcome != "passed"]
