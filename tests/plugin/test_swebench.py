@@ -225,6 +225,27 @@ def test_an_instance_can_be_selected_by_its_id(
     assert not any("::one::" in line for line in result.outlines)
 
 
+def test_instances_are_left_out_by_name(
+    run: Callable[..., pytest.RunResult], repository: Repository
+) -> None:
+    rows = [repository.row("none", instance_id=name) for name in ("one", "two", "three")]
+    result = run(rows, "--infra-exclude=t*", "--collect-only", "-q")
+    assert [line for line in result.outlines if "::" in line] == ["instances.jsonl::one::1x-s1"]
+
+
+def test_instances_that_are_not_selected_are_neither_planned_nor_refused(
+    run: Callable[..., pytest.RunResult], repository: Repository, docker_backend: Any
+) -> None:
+    rows = [repository.row("none", instance_id=name) for name in ("one", "two")]
+    options = ("--infra-cpu-budget=0.001", "--infra-default-cpus=1", "--infra-dry-run")
+    result = run(rows, "-k", "neither", *options)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result = run(rows, "-k", "two", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "task one" not in result.stderr.str()
+    result.stderr.fnmatch_lines(["*task two: CPU guarantee 1 cpu never fits*"])
+
+
 def test_the_data_set_alone_runs_unless_more_is_named(
     run: Callable[..., pytest.RunResult], bench: Bench, repository: Repository
 ) -> None:
