@@ -121,7 +121,7 @@ def test_reward_json_is_read_before_reward_txt(one_bench: Bench) -> None:
     one_bench.task("both", test=test)
     one_bench.run("--infra-multipliers=1", "-n0")
     (record,) = one_bench.records()
-    assert (record["outcome"], record["score"]) == ("passed", 1.0)
+    assert (record["outcome"], record["score"]) == ("passed", 1.0), record
 
 
 @pytest.mark.parametrize(("leftovers", "outcome"), [("keep", "passed"), ("kill", "failed")])
@@ -132,7 +132,7 @@ def test_leftovers_are_kept_or_killed(bench: Bench, leftovers: str, outcome: str
     bench.task("service", "sleep 300 & echo $! >/app/pid", test=alive)
     bench.run("--infra-multipliers=1", "-n0", f"--infra-leftovers={leftovers}")
     (record,) = bench.records()
-    assert record["outcome"] == outcome
+    assert record["outcome"] == outcome, record
 
 
 def test_an_agent_command_sees_its_task_and_never_the_set(bench: Bench) -> None:
