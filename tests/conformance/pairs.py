@@ -158,9 +158,8 @@ SCENARIOS = [
         verify=BEGUN,
         meanwhile=outside.remove,
         right=(
-            # What waits for the tests from outside may be a second victim.
-            infra("sandbox_lost", kills={"agent": (1, 2), "verify": None}),
-            infra("sandbox_lost", kills={"agent": (1, 2)}),
+            infra("sandbox_lost", kills={**IN_AGENT, "verify": None}),
+            infra("sandbox_lost", kills=IN_AGENT),
         ),
     ),
 ]
