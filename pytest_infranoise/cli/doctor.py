@@ -25,11 +25,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
         "Try every backend, opening what it needs, and say which one a run would use and why. "
-        "The exit code is 0 if a run would find its backend, with whatever agent."
+        "The exit code is 0 if a run would find its backend, with whatever agent, and 1 if a run "
+        "with some agent would stop: without a Docker Engine, one with an agent of your own does, "
+        "and one with the oracle does not."
     )
     parser.epilog = """\
 example:
-  infranoise doctor && pytest example_tasks --infra-multipliers=1,3,uncapped
+  infranoise doctor && pytest bench --infra-agent='./solve-with-model.sh'
 """
 
 

@@ -47,6 +47,15 @@ def test_the_local_backend_where_no_engine_was_named(local_backend, command, mon
     assert "a run with any other agent would stop" in out
 
 
+def test_the_example_needs_what_the_exit_code_promises(command):
+    code, out, _ = command("doctor", "--help")
+    assert code == 0
+    out = " ".join(out.split())
+    assert "1 if a run with some agent would stop" in out
+    # A run with the oracle may work where the exit code is 1.
+    assert "--infra-agent=" in out.partition("example:")[2]
+
+
 def test_no_backend_is_a_finding(without_docker, without_local, command):
     code, out, err = command("doctor")
     assert (code, err) == (1, "")
