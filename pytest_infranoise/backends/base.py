@@ -308,6 +308,14 @@ class HasServices(Protocol):
         """
 
 
+@runtime_checkable
+class HoldsDisk(Protocol):
+    """A sandbox that can say what its files take of its engine's disk."""
+
+    def held_disk_bytes(self) -> int | None:
+        """Return how much its files take, None where that is unknown; never raises."""
+
+
 class Backend(Protocol):
     """A provider of sandboxes. One instance per process; `info` and `prepare` run before trials."""
 

@@ -52,6 +52,9 @@ class Cause(StrEnum):
     ENGINE_AWAY = "engine_away"
     """The engine was found not to answer: the trial was not measured and is in no rate."""
 
+    HOST_DISK = "host_disk"
+    """The host's disk was full, and not by what the trial itself had written."""
+
 
 UNMEASURED = frozenset({Cause.MODEL_API, Cause.ENGINE_AWAY})
 """What all parameter sets have in common, so that such an attempt says nothing about one."""
@@ -202,12 +205,14 @@ class Verdict:
 class Evidence:
     """All facts that decide a trial's outcome; a phase that never began is absent.
 
-    A task of several steps has its phases in order, one of each kind per step.
+    A task of several steps has its phases in order, one of each kind per step. `host_disk` says in
+    words that others filled the host's disk and that a program of the trial met it.
     """
 
     phases: Sequence[PhaseEvidence]
     verdict: Verdict | None = None
     memory_is_capped: bool = True
+    host_disk: str | None = None
 
     def of(self, *kinds: Phase) -> Iterator[PhaseEvidence]:
         """Yield the phases of these kinds, in the order in which they ran."""
@@ -239,6 +244,7 @@ def classify(evidence: Evidence) -> Classification:
         _helper_lost,
         _agent_ended_early,
         _verifier_killed,
+        _disk_filled,
         _model_unavailable,
         _verifier_failed,
         _kill_survived,
@@ -330,6 +336,14 @@ def _verifier_killed(evidence: Evidence) -> Classification | None:
         detail = f"killed in the verifier's own sandbox, at its own limit{beside}"
         return Classification.infra(Cause.VERIFIER_MEMORY, detail)
     return None
+
+
+def _disk_filled(evidence: Evidence) -> Classification | None:
+    """A full disk of the host that is not the trial's own deed."""
+    verdict = evidence.verdict
+    if evidence.host_disk is None or (verdict is not None and verdict.by_agent):
+        return None
+    return Classification.infra(Cause.HOST_DISK, _with_kills(evidence.host_disk, evidence))
 
 
 def _model_unavailable(evidence: Evidence) -> Classification | None:

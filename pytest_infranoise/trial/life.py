@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -39,6 +39,7 @@ from pytest_infranoise.trial.beginning import begin
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.folders import first_folders, instruction
 from pytest_infranoise.trial.healthcheck import wait_until_healthy
+from pytest_infranoise.trial.host_disk import FullDisk, HostDisk, names_full_disk
 from pytest_infranoise.trial.outage import judge_outage, name_outage
 from pytest_infranoise.trial.phases import PhaseRun, merge_setup, utc_now
 from pytest_infranoise.trial.policing import PolicedSandbox, police
@@ -69,6 +70,8 @@ class LiveTrial:
         self._phases: list[PhaseRun] = []
         self._stack = ExitStack()
         self._began = 0.0
+        self._disk: HostDisk | None = None
+        self._proven_full: FullDisk | None = None
 
     @property
     def sandbox(self) -> Sandbox:
@@ -128,6 +131,7 @@ class LiveTrial:
             self._admit()
             self._observed.started_at = utc_now()
             self._began = time.monotonic()
+            self._disk = HostDisk(self.context.backend.info)
             with self.phase(Phase.SETUP):
                 self._open()
         except BaseException:
@@ -186,14 +190,66 @@ class LiveTrial:
         try:
             yield run
         except SandboxError as error:
-            run.fail(name_outage(error, self.context.backend))
+            run.fail(self.name_failure(error))
         run.close()
+        self._note_full_disk()
         self._observed.counters = run.after = read_counters(self._sandbox, run)
         if self._police is not None:
             run.victim = self._police.take_victim()
             if self._police.has_ended:
                 run.end_by_policy(run.victim)
         self._phases.append(run)
+
+    def name_failure(self, error: SandboxError, verifier: Sandbox | None = None) -> SandboxError:
+        """Return a provider's failure under the cause that the engine and its disk show it to have.
+
+        `verifier` is the verifier's own sandbox, if one stands.
+        """
+        if names_full_disk(str(error)):
+            for sandbox in (self._engine_sandbox if self._sandbox else None, verifier):
+                if sandbox is not None:
+                    with suppress(SandboxError):
+                        sandbox.kill_all()
+            full = self.prove_full_disk(verifier)
+            if full is not None and full.filled_by == "others":
+                return SandboxError(Cause.HOST_DISK, f"{full.words}; {error}")
+        return name_outage(error, self.context.backend)
+
+    def prove_full_disk(self, verifier: Sandbox | None = None) -> FullDisk | None:
+        """Look whether the host's disk is full, when nothing of the trial runs any more.
+
+        A file that has no name any more, but is open, is in no sum; without processes there is
+        none. `verifier` is the verifier's own sandbox, if one stands.
+        """
+        full = self._look_at_disk(verifier)
+        if full is not None:
+            self._proven_full = full
+            self._note_once(full.words)
+        return full
+
+    def _look_at_disk(self, verifier: Sandbox | None = None) -> FullDisk | None:
+        if self._disk is None:
+            return None
+        own = None if self._sandbox is None else self._engine_sandbox
+        return self._disk.look([item for item in (own, verifier) if item is not None])
+
+    def _note_full_disk(self) -> None:
+        full = self._look_at_disk()
+        if full is not None:
+            self._note_once(full.words)
+
+    def _note_once(self, words: str) -> None:
+        start = words.partition(";")[0]
+        if not any(note.startswith(start) for note in self._observed.notes):
+            self.note(words)
+
+    def _host_disk(self) -> str | None:
+        """Say that others filled the host's disk, if a program of the trial said that it met it."""
+        full = self._proven_full
+        if full is None or full.filled_by != "others":
+            return None
+        met = any(names_full_disk(run.output) for run in self._phases)
+        return full.words if met else None
 
     def record(self, classification: Classification | None = None) -> TrialRecord:
         """Return the trial's record; the classification is made from the evidence."""
@@ -203,6 +259,7 @@ class LiveTrial:
             phases=[run.evidence() for run in phases],
             verdict=self.verdict,
             memory_is_capped=allocation.memory_limit_bytes is not None,
+            host_disk=self._host_disk(),
         )
         kept = tuple(run.record() for run in phases)
         judged = judge_outage(classification or classify(evidence), self.context.backend)

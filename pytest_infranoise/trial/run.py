@@ -22,6 +22,7 @@ from pytest_infranoise.model.usage import MAX_USAGE_BYTES, USAGE_PATH, parse_usa
 from pytest_infranoise.trial import separate, steps, verify
 from pytest_infranoise.trial.context import TrialContext
 from pytest_infranoise.trial.disk import full_disk
+from pytest_infranoise.trial.host_disk import OWN_DEED, names_full_disk
 from pytest_infranoise.trial.life import LiveTrial, await_health, put_instruction
 from pytest_infranoise.trial.model_api import proof_of_api_error, table_for
 from pytest_infranoise.trial.phases import PhaseRun
@@ -213,14 +214,18 @@ def _examine(
 ) -> Verdict:
     """Run and judge the tests; with `ends` nothing is left running.
 
-    Where the task's own disk limit kept them from an answer, the answer is no.
+    Where the task's own disk limit kept them from an answer, or a disk of the host that the trial
+    itself filled, the answer is no.
     """
+    apart = sandbox if phase.in_verifier else None
     try:
         verify.put_tests(sandbox, given)
         result = verify.run_tests(sandbox, given)
         verdict = verify.judge(sandbox, given, result, trial.context.pass_threshold)
-    except SandboxError:
+    except SandboxError as error:
         full = full_disk(sandbox)
+        if full is None and names_full_disk(str(error)):
+            full = _own_deed(trial, apart)
         if full is None:
             raise
         return Verdict(detail=full)
@@ -232,6 +237,19 @@ def _examine(
     if ends:
         # What is still running could be killed after the last reading.
         sandbox.kill_all()
+        verdict = _after_full_disk(trial, apart, verdict)
     phase.finish(result)
     phase.set_output(result.output.encode())
     return verdict
+
+
+def _own_deed(trial: LiveTrial, apart: Sandbox | None) -> str | None:
+    full = trial.prove_full_disk(apart)
+    return OWN_DEED if full is not None and full.filled_by == "trial" else None
+
+
+def _after_full_disk(trial: LiveTrial, apart: Sandbox | None, verdict: Verdict) -> Verdict:
+    """Return the verdict: no, where a disk that the trial filled left the tests without answer."""
+    own = _own_deed(trial, apart)
+    gave_none = verdict.problem in (Cause.REWARD_MISSING, Cause.REWARD_INVALID)
+    return verdict if own is None or not gave_none else Verdict(detail=own)

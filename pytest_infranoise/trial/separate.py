@@ -24,7 +24,6 @@ from pytest_infranoise.model.task import (
 from pytest_infranoise.trial.beginning import begin
 from pytest_infranoise.trial.folders import PUBLISHED
 from pytest_infranoise.trial.life import LiveTrial, await_health, read_counters
-from pytest_infranoise.trial.outage import name_outage
 from pytest_infranoise.trial.phases import FRESH, PhaseRun
 from pytest_infranoise.trial.record import limits_of
 
@@ -160,10 +159,12 @@ def verify_apart(
                 await_health(sandbox, own, image.user)
                 _put(sandbox, _with_published(task.artifacts), carried)
                 verdict = examine(sandbox, image, run)
+            except SandboxError as error:
+                raise trial.name_failure(error, sandbox) from error
             finally:
                 run.after = read_counters(sandbox, run)
     except SandboxError as error:
-        run.fail(name_outage(error, trial.context.backend))
+        run.fail(trial.name_failure(error))
     run.close()
     facts |= {
         "oom_kills": run.after.oom_kills,

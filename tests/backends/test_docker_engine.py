@@ -50,6 +50,14 @@ def quiet(line: str) -> None:
 # --- the container -------------------------------------------------------------------------------
 
 
+def test_what_a_container_holds_of_the_disk_is_known(open_sandbox: Any) -> None:
+    sandbox = open_sandbox()
+    before = sandbox.held_disk_bytes()
+    sandbox.exec(["dd", "if=/dev/zero", "of=/big", "bs=1M", "count=8"])
+    assert before is not None
+    assert sandbox.held_disk_bytes() >= before + 8 * 1024**2
+
+
 def test_settings_of_a_capped_container(backend: DockerBackend, open_sandbox: Open) -> None:
     given = allocation(96 * MIB, 0.75, memory_guarantee_bytes=32 * MIB, cpu_guarantee_cores=0.25)
     config = inspect(backend, open_sandbox(given))["HostConfig"]

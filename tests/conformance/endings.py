@@ -273,7 +273,7 @@ ON_A_SMALL_DISK = [
         name="full disk for good",
         agent="for size in 1M 4k 1k; do dd if=/dev/zero of=/tmp/$size bs=$size; sync; done "
         "2>/dev/null; i=0; while echo x >/tmp/$i; do i=$((i + 1)); done 2>/dev/null; exit 7",
-        right=Right(outcome="infra_error", cause="engine", exit_code=7),
+        right=Right(outcome="failed", exit_code=7),
         needs=("small disk",),
     ),
 ]

@@ -10,7 +10,6 @@ from pathlib import Path
 from scenario import Scenario
 
 SWAP_MIB = 64
-DISK_MIB = 48
 
 
 def reason_against(scenario: Scenario, engine: str) -> str | None:
@@ -66,22 +65,6 @@ def swap(folder: Path) -> Iterator[None]:
     finally:
         _run("swapoff", file)
         file.unlink()
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """Mount a disk of a few MiB meanwhile."""
-    image, place = folder / "disk.img", folder / "disk"
-    place.mkdir()
-    with image.open("wb") as opened:
-        opened.truncate(DISK_MIB << 20)
-    _run("mke2fs", "-q", "-F", "-t", "ext4", image)
-    _run("mount", "-o", "loop", image, place)
-    try:
-        yield place
-    finally:
-        _run("umount", place)
-        image.unlink()
 
 
 def _run(*command: str | Path) -> None:

@@ -13,6 +13,7 @@ from playing import engine_key, play
 from results import Results
 from sandboxes import BUSYBOX, PYTHON
 from scenario import Scenario
+from small_disk import small_disk
 
 from pytest_infranoise.backends.base import Backend
 from pytest_infranoise.backends.local import LocalBackend
@@ -28,7 +29,7 @@ def prepared(scenario: Scenario, engine: Backend, folder: Path) -> Iterator[Back
         with facilities.swap(folder):
             yield engine
     elif "small disk" in scenario.needs:
-        with facilities.small_disk(folder) as place, pytest.MonkeyPatch.context() as patch:
+        with small_disk(folder) as place, pytest.MonkeyPatch.context() as patch:
             patch.setenv("INFRANOISE_LOCAL_DIR", str(place))
             own = LocalBackend(use_cgroups=engine.info.enforcement != "watchdog")
             try:

@@ -511,6 +511,36 @@ def test_who_wins_of_two_causes(
     assert (found.outcome, found.cause) == (outcome, cause)
 
 
+FULL_DISK = "the host's disk was full"
+
+
+@pytest.mark.parametrize(
+    ("phases", "verdict", "outcome", "cause"),
+    [
+        ([AGENT, VERIFY], PASSED, Outcome.PASSED, None),
+        ([AGENT, VERIFY], FAILED, INFRA, Cause.HOST_DISK),
+        ([AGENT, VERIFY], NO_REWARD, INFRA, Cause.HOST_DISK),
+        ([AGENT, VERIFY], NO_NETWORK, INFRA, Cause.HOST_DISK),
+        ([AGENT, LATE], NO_REWARD, INFRA, Cause.HOST_DISK),
+        ([agent(**REFUSED), VERIFY], FAILED, INFRA, Cause.HOST_DISK),
+        ([agent(**KILLED), VERIFY], FAILED, INFRA, Cause.HOST_DISK),
+        ([agent(exit_code=137, **KILLED), VERIFY], FAILED, OOM, Cause.ENDED_PHASE),
+        ([agent(Ending.DEADLINE), VERIFY], FAILED, TIMEOUT, None),
+        ([AGENT, verify(**KILLED)], FAILED, OOM, Cause.VERIFIER),
+        ([agent(Ending.LOST)], None, INFRA, Cause.SANDBOX_LOST),
+        ([AGENT, VERIFY], Verdict(detail="changed", by_agent=True), Outcome.FAILED, None),
+    ],
+)
+def test_who_wins_beside_a_disk_that_others_filled(
+    phases: list[PhaseEvidence], verdict: Verdict | None, outcome: Outcome, cause: Cause | None
+) -> None:
+    found = classify(Evidence(phases, verdict, host_disk=FULL_DISK))
+    assert (found.outcome, found.cause) == (outcome, cause)
+    if cause is Cause.HOST_DISK:
+        assert found.detail is not None
+        assert found.detail.startswith(FULL_DISK)
+
+
 def test_both_causes_stand_in_the_detail() -> None:
     harmless = classify(Evidence([agent(**KILLED), HARMLESS], NO_NETWORK))
     words = "could not resolve; kill(s) that ended no phase: 1 in agent, 1 in verify"
@@ -525,6 +555,7 @@ def test_every_cause_of_the_model_is_reachable_or_set_by_the_harness() -> None:
     reached = {case[5] for case in CASES} | {pair[4] for pair in PAIRS}
     reached -= {None}
     set_elsewhere = {
+        Cause.HOST_DISK,
         Cause.IMAGE,
         Cause.ENGINE_AWAY,
         Cause.WORKER_LOST,

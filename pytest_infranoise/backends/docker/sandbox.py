@@ -475,6 +475,20 @@ class DockerSandbox(Closing):
             values["memory_ceiling_bytes"] = ceiling_of(self._paths)
         return EffectiveLimits({**values, **kernel.values}, f"{kernel.source}, docker inspect")
 
+    def held_disk_bytes(self) -> int | None:
+        """Return how much its writable layer takes (`base.HoldsDisk`); unknown with volumes."""
+        if self._facts["Mounts"]:
+            return None
+        chosen = {"id": self.container_id}
+        try:
+            with engine_calls("asking for the container's size"):
+                api: Any = self._client.api
+                found = api.containers(all=True, size=True, filters=chosen)
+        except SandboxError:
+            return None
+        held = int(found[0].get("SizeRw") or 0) if found else -1
+        return held if held >= 0 else None
+
     def is_alive(self) -> bool:
         """Whether the container runs."""
         try:
