@@ -40,23 +40,26 @@ class HostDisk:
 
     def __init__(self, info: EngineInfo) -> None:
         self._folder = _folder_here(info)
-        self._free_before = self._free()
+        self._most_free = self._free()
 
     def look(self, sandboxes: Iterable[object]) -> FullDisk | None:
         """Return that the disk is full, and by whom; None where it is not, or cannot be seen.
 
         `sandboxes` are those of the trial that still stand. It is the trial's own deed if their
-        files take at least half of what was free before it began.
+        files take at least half of the most that was found free since it began.
         """
-        free, before = self._free(), self._free_before
-        if free is None or before is None or free >= FULL_BYTES:
+        free, most = self._free(), self._most_free
+        if free is None or most is None:
+            return None
+        most = self._most_free = max(most, free)
+        if free >= FULL_BYTES:
             return None
         held = _held(sandboxes)
-        if before < FULL_BYTES:
+        if most < FULL_BYTES:
             return FullDisk(held, "others")
         if held is None:
             return FullDisk(None, "unknown")
-        return FullDisk(held, "trial" if 2 * held >= before else "others")
+        return FullDisk(held, "trial" if 2 * held >= most else "others")
 
     def _free(self) -> int | None:
         if self._folder is None:

@@ -65,6 +65,17 @@ def test_whose_deed_a_full_disk_is(
     assert found.filled_by == filled_by
 
 
+def test_room_that_others_make_meanwhile_counts_as_free(disk: Disk, tmp_path: Path) -> None:
+    disk.free = 0
+    watched = HostDisk(engine(base=str(tmp_path)))
+    disk.free = 100  # a neighbour has ended
+    assert watched.look([]) is None
+    disk.free = 0
+    found = watched.look([Sandbox(90)])
+    assert found is not None
+    assert found.filled_by == "trial"
+
+
 def test_a_sandbox_that_cannot_say_what_it_holds_is_unknown(disk: Disk, tmp_path: Path) -> None:
     watched = HostDisk(engine(base=str(tmp_path)))
     disk.free = 0
