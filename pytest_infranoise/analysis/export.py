@@ -12,6 +12,7 @@ from pytest_infranoise.analysis.results import (
     MeasureContrast,
     SetResult,
 )
+from pytest_infranoise.analysis.words_answer import answer_lines
 from pytest_infranoise.statistics.drift import Drift
 from pytest_infranoise.statistics.intervals import Rate
 from pytest_infranoise.statistics.paired import Paired
@@ -46,6 +47,7 @@ def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
             "recommendation": _recommendation(analysis),
             "article_choice": analysis.article_choice,
             "undecided": list(analysis.undecided),
+            "answer": answer_lines(analysis),
         }
     )
     return values

@@ -49,6 +49,9 @@ def _lines(page: Page) -> Iterator[str]:
     yield ""
     yield f"**{escaped(page.headline)}**"
     yield ""
+    if page.answer:
+        yield from _bullets(page.answer)
+        yield ""
     yield from map(_line_break, page.what_ran)
     if page.warnings:
         yield from ("", "> [!WARNING]")

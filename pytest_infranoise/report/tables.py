@@ -74,7 +74,7 @@ def comparison_table(analysis: Analysis) -> Table | None:
         return None
     ladder = analysis.ladder
     how = "in sequence" if ladder is not None and ladder.is_ordered else "Holm"
-    columns = (
+    columns: tuple[Column, ...] = (
         Column(f"against {analysis.baseline}"),
         Column("lift, points", ">"),
         Column("[95% CI]"),
@@ -83,6 +83,12 @@ def comparison_table(analysis: Analysis) -> Table | None:
         Column(f"p ({how})"),
     )
     rows = tuple(_comparison_row(item) for item in analysis.comparisons)
+    if analysis.settings.fit_only:  # copies of one solution have no p-values
+        kept = [
+            index for index, column in enumerate(columns) if not column.heading.startswith("p ")
+        ]
+        columns = tuple(columns[index] for index in kept)
+        rows = tuple(tuple(row[index] for index in kept) for row in rows)
     return Table(f"differences from {analysis.baseline}, paired by task", columns, rows)
 
 

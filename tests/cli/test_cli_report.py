@@ -1,6 +1,7 @@
 """The report of a study on disk."""
 
 import json
+import re
 
 import pytest
 from cli_tables import CASES
@@ -301,3 +302,33 @@ def test_a_dimension_that_was_not_scaled(make_study, command):
     code, out, err = command("report", make_study(SMALL), "--dimension", "cpu")
     assert (code, out, err.count("\n")) == (4, "", 1)
     assert "no set of this study scales CPU alone" in err
+
+
+def a_published_study():
+    """89 tasks x 6 sets x 5 samples: kills at the lower sets, a few other errors, some timeouts."""
+    rows = []
+    for index in range(89):
+        steady = index % 6
+        for at, name in enumerate(("1x", "1.5x", "2x", "3x", "5x", "uncapped")):
+            killed = max(0, 3 - at) if index % 11 == 0 else 0
+            other = int(index == 40 + at)
+            late = int(index % 17 == 3 and at < 2)
+            passed = max(0, min(5, steady + (at == 5)) - killed - other - late)
+            failed = 5 - passed - killed - other - late
+            rows.append((f"category/task-{index:02d}", name, passed, failed, late, killed, other))
+    return rows
+
+
+def test_the_summary_of_a_published_study_is_thirty_lines_and_answers_in_four(make_study, command):
+    _, out, _ = command("report", make_study(a_published_study(), **NATIVE))
+    lines = out.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == ["threshold", "score", "noise", "next"]
+    assert len(lines) <= 30
+    assert "89 tasks x 6 parameter sets x 5 samples" in lines[4]
+
+
+def test_copies_of_a_reference_solution_have_no_p_values(make_study, command):
+    study = make_study(a_published_study(), **{**NATIVE, "agent": {"name": "oracle"}})
+    _, out, _ = command("report", study)
+    assert "against 1x" in out
+    assert re.search(r"\bp [=<(]", out) is None

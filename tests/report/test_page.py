@@ -14,7 +14,9 @@ from pytest_infranoise.report.terminal import summary_lines
 
 def test_every_sentence_of_the_verdict_is_said_once():
     page = a_page()
-    said = [page.headline, *page.verdict]
+    said = [page.headline, *page.answer, *page.verdict]
+    assert [line.split(":")[0] for line in said[:4]] == ["threshold", "score", "noise", "next"]
+    assert a_view().analysis.to_json()["answer"] == said[:4]
     assert said == verdict_lines(a_view().analysis)
 
 

@@ -136,10 +136,12 @@ def test_tables_have_captions_and_headings(name):
             assert row[0].get("scope") == "row"
 
 
-def test_the_verdict_is_read_first():
-    tree = tree_of("plain")
-    assert all_text(tree.find("body/header/h1")).lower() == PAGES["plain"].headline.lower()
-    assert next(iter(tree.iter("section"))).get("id") == "verdict"
+def test_the_answer_is_read_first_and_then_the_two_charts():
+    tree, page = tree_of("plain"), PAGES["plain"]
+    heads = [all_text(item).lower() for item in tree.find("body/header")]
+    assert heads[1:5] == [line.lower() for line in (page.headline, *page.answer)]
+    assert heads[1].startswith("threshold: ")
+    assert next(iter(tree.iter("section"))).get("id") == "rates"
 
 
 def test_every_figure_of_the_tables_is_there():
@@ -160,7 +162,7 @@ def test_outcomes_are_told_in_words_beside_their_colour():
 
 def test_gates_stand_below_the_verdict():
     tree = parsed(to_html(a_page(gates=["no-oom@1x"])))
-    assert [item.get("id") for item in tree.iter("section")][:3] == ["verdict", "gates", "rates"]
+    assert [item.get("id") for item in tree.iter("section")][:3] == ["rates", "verdict", "gates"]
     [line] = [item for item in tree.iter("bdi") if all_text(item).startswith("gate failed: no-oom")]
     assert line is not None
 

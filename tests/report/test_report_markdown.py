@@ -31,6 +31,7 @@ def test_the_verdict_stands_first_and_tables_are_tables():
     assert [all_text(cell) for cell in second.find("tbody/tr")] == list(page.comparisons.rows[0])
     assert all_text(tasks.find("tbody/tr")[1]) == "4 passed; peak 48 MiB of 64 MiB"
     lines = [shown(item) for item in tree.iter("li")]
+    assert lines[:3] == list(page.answer)
     for line in (*page.gates, *page.verdict, *page.compared, *page.moved):
         assert line in lines
 

@@ -1,4 +1,4 @@
-"""The document: the verdict first, then what it rests on."""
+"""The document: the answer first, then what it rests on."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
@@ -71,6 +71,7 @@ def _header(page: Page) -> Element:
         "header",
         tag("p", "Infrastructure noise report", class_="kind"),
         tag("h1", capital(page.headline)),
+        *(tag("p", capital(line), class_="answer") for line in page.answer),
         *(tag("p", line, class_="ran") for line in page.what_ran),
     )
 
@@ -86,10 +87,10 @@ def _section(part: Section) -> Element:
 
 
 def _sections(page: Page, labels: Labels) -> Iterator[Section]:
-    yield Section("warnings", "Warnings", _list(page.warnings))
-    yield Section("verdict", "Verdict", _list(page.verdict))
-    yield Section("gates", "Gates", _list(page.gates))
     yield Section("rates", "Success and infra errors", _rates(page, labels))
+    yield Section("warnings", "Warnings", _list(page.warnings))
+    yield Section("verdict", "What stands behind it", _list(page.verdict))
+    yield Section("gates", "Gates", _list(page.gates))
     yield Section("lift", "Lift against the margin", _lift(page, labels))
     yield Section("tasks", "Tasks", _tasks(page))
     yield Section("time", "Over time", _time(page, labels))

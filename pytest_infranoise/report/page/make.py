@@ -8,7 +8,8 @@ from pytest_infranoise import __version__
 from pytest_infranoise.analysis import Analysis
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.gates import GateResult
-from pytest_infranoise.analysis.words import verdict_lines
+from pytest_infranoise.analysis.words import detail_lines
+from pytest_infranoise.analysis.words_answer import answer_lines
 from pytest_infranoise.analysis.words_contrasts import comparison_lines, movement_lines
 from pytest_infranoise.analysis.words_detail import methods, sensitivity
 from pytest_infranoise.report.card import card_text
@@ -47,14 +48,15 @@ def make_page(
     analysis = view.analysis
     sets = parameter_sets(view.manifest)
     found = gather(records, last_sample=max(view.table.sample, default=0))
-    top, *said = verdict_lines(analysis)
+    top, *answer = answer_lines(analysis)
     compared, moved = _compared(analysis), _moved(analysis)
     ran, warned = _heads(view)
     return Page(
         study=str(view.manifest.get("study")),
         headline=top,
+        answer=tuple(answer),
         what_ran=ran,
-        verdict=tuple(said),
+        verdict=tuple(detail_lines(analysis)),
         gates=tuple(line.text for line in gate_lines(gates)),
         compared=compared,
         moved=moved,

@@ -159,13 +159,15 @@ class TrialNote:
 class Page:
     """A whole report.
 
-    `verdict` is what the whole study shows, `gates` what became of each, `compared` what each set
+    `headline` and `answer` are the four lines threshold, score, noise, next, `verdict` what stands
+    behind them, `gates` what became of each, `compared` what each set
     shows against the baseline, `moved` which tasks moved. `trials_left_out` is how many trials that
     were not simply passed or failed are not shown.
     """
 
     study: str
     headline: str
+    answer: tuple[str, ...]
     what_ran: tuple[str, ...]
     verdict: tuple[str, ...]
     gates: tuple[str, ...]
