@@ -13,7 +13,7 @@ from collections import Counter
 
 import numpy as np
 
-from pytest_infranoise.analysis.entries import Lead, compare_entries
+from pytest_infranoise.analysis.entries import Infrastructure, Lead, compare_entries
 from pytest_infranoise.model.outcome import Outcome
 from pytest_infranoise.model.table import OutcomeTable
 
@@ -45,22 +45,18 @@ def study(chance: np.random.Generator, base: np.ndarray, lead: float, band: floa
     return table
 
 
-def band_of(table: OutcomeTable) -> float:
-    """Return the study's own band: success at 3x minus success at 1x."""
-    passed = Counter(
-        index
-        for index, outcome in zip(table.parameter_set, table.outcome, strict=True)
-        if outcome == 0
-    )
-    return (passed[1] - passed[0]) / (TASKS * SAMPLES)
+def band_of(table: OutcomeTable) -> Infrastructure:
+    """Return the study's own band: success at 3x minus success at 1x, with its half-width."""
+    (found,) = compare_entries(table, table, [("1x", "3x")])
+    return Infrastructure(found.contrast.difference, found.half_width or 0.0)
 
 
 def says(chance: np.random.Generator, lead: float, band: float) -> str:
     """Return the sentence on one pair of studies."""
     base = chance.uniform(0.15, 0.6, TASKS)
     a, b = study(chance, base, 0, band), study(chance, base, lead, band)
-    size = max(abs(band_of(a)), abs(band_of(b)))
-    (found,) = compare_entries(a, b, [("1x", "1x")], band=size)
+    band_held = max(band_of(a), band_of(b), key=lambda item: item.reach or 0.0)
+    (found,) = compare_entries(a, b, [("1x", "1x")], infrastructure=band_held)
     return WORDS[found.lead]
 
 

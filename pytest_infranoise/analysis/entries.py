@@ -1,7 +1,8 @@
 """Two agents, models or leaderboard entries: is the lead larger than the noise?
 
-Infrastructure noise stacks on top of sampling noise, so a lead is held against the sum of the
-sampling half-width and the noise band.
+Configurations that match differ by sampling alone. Where they differ, or one is unknown,
+infrastructure noise stacks on top: a lead is held against the sum of the sampling half-width, the
+noise band and the band's own half-width.
 """
 
 import math
@@ -33,8 +34,32 @@ class Lead(StrEnum):
     BEYOND_BOTH = "beyond_sampling_and_infrastructure"
     BEYOND_SAMPLING = "beyond_sampling_only"
     WITHIN_SAMPLING = "within_sampling"
+    BEYOND_SAMPLING_MATCHED = "beyond_sampling_configurations_match"
     BEYOND_SAMPLING_BAND_UNKNOWN = "beyond_sampling_band_unknown"
     UNDEFINED = "undefined"
+
+
+@dataclass(frozen=True, slots=True)
+class Infrastructure:
+    """What infrastructure may have added to a difference.
+
+    `band` is the noise band, a proportion, None where unknown, `half_width` how far its own 95 %
+    interval reaches. Neither counts where the configurations `match`.
+    """
+
+    band: float | None = None
+    half_width: float = 0.0
+    match: bool = False
+
+    @property
+    def reach(self) -> float | None:
+        """How far infrastructure may have moved a difference; None where unknown."""
+        if self.match:
+            return 0.0
+        return None if self.band is None else abs(self.band) + self.half_width
+
+
+UNKNOWN = Infrastructure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +70,7 @@ class EntryComparison:
     set_b: str
     contrast: MeasureContrast
     half_width: float | None
-    band: float | None
+    infrastructure: Infrastructure
     lead: Lead
     sceptical: bool
 
@@ -63,7 +88,7 @@ class PublishedComparison:
     ci95: Interval
     ci95_independent: Interval
     half_width: float
-    band: float | None
+    infrastructure: Infrastructure
     lead: Lead
     sceptical: bool
 
@@ -73,7 +98,7 @@ def compare_entries(
     b: OutcomeTable,
     pairs: Sequence[tuple[str, str]],
     *,
-    band: float | None = None,
+    infrastructure: Infrastructure = UNKNOWN,
     settings: AnalysisSettings = _DEFAULTS,
 ) -> tuple[EntryComparison, ...]:
     """Compare two entries' success, for each pair of parameter sets.
@@ -82,7 +107,7 @@ def compare_entries(
         a: The outcomes of one entry.
         b: The outcomes of the other; tasks are matched by name.
         pairs: A set of `a` and the set of `b` to hold against it.
-        band: The declared noise band, a proportion, None where unknown.
+        infrastructure: What the configurations may have added.
         settings: Margin and error rate.
 
     Raises:
@@ -96,12 +121,9 @@ def compare_entries(
             Measure.SUCCESS, first.cells(set_a, tasks), second.cells(set_b, tasks), settings
         )
         half = None if result.ci95 is None else (result.ci95[1] - result.ci95[0]) / 2
-        lead = _lead(result.difference, half, band)
-        found.append(
-            EntryComparison(
-                set_a, set_b, result, half, band, lead, _sceptical(result.difference, band)
-            )
-        )
+        lead = _lead(result.difference, half, infrastructure)
+        sceptical = _sceptical(result.difference, infrastructure)
+        found.append(EntryComparison(set_a, set_b, result, half, infrastructure, lead, sceptical))
     return tuple(found)
 
 
@@ -145,7 +167,12 @@ def interaction(
 
 
 def compare_published(
-    score_a: float, score_b: float, *, n_tasks: int, samples: int, band: float | None = None
+    score_a: float,
+    score_b: float,
+    *,
+    n_tasks: int,
+    samples: int,
+    infrastructure: Infrastructure = UNKNOWN,
 ) -> PublishedComparison:
     """Compare two published scores of which nothing else is known.
 
@@ -154,7 +181,7 @@ def compare_published(
         score_b: A proportion.
         n_tasks: The benchmark's number of tasks.
         samples: Runs per task behind each score.
-        band: The declared noise band, a proportion, None where unknown.
+        infrastructure: What the configurations may have added.
 
     Raises:
         UsageError: A score outside 0 to 1, or no task or sample.
@@ -174,9 +201,9 @@ def compare_published(
         ci95=cautious,
         ci95_independent=newcombe(score_a, trials, score_b, trials),
         half_width=half,
-        band=band,
-        lead=_lead(difference, half, band),
-        sceptical=_sceptical(difference, band),
+        infrastructure=infrastructure,
+        lead=_lead(difference, half, infrastructure),
+        sceptical=_sceptical(difference, infrastructure),
     )
 
 
@@ -210,15 +237,24 @@ def _successes(table: OutcomeTable, settings: AnalysisSettings) -> _Successes:
     return _Successes(rows, tuple(table.parameter_sets), success.events, success.trials)
 
 
-def _lead(difference: float | None, half_width: float | None, band: float | None) -> Lead:
+def _lead(
+    difference: float | None, half_width: float | None, infrastructure: Infrastructure
+) -> Lead:
     if difference is None or half_width is None:
         return Lead.UNDEFINED
     if abs(difference) <= half_width:
         return Lead.WITHIN_SAMPLING
-    if band is None:
+    if infrastructure.match:
+        return Lead.BEYOND_SAMPLING_MATCHED
+    reach = infrastructure.reach
+    if reach is None:
         return Lead.BEYOND_SAMPLING_BAND_UNKNOWN
-    return Lead.BEYOND_BOTH if abs(difference) > half_width + abs(band) else Lead.BEYOND_SAMPLING
+    return Lead.BEYOND_BOTH if abs(difference) > half_width + reach else Lead.BEYOND_SAMPLING
 
 
-def _sceptical(difference: float | None, band: float | None) -> bool:
-    return band is None and difference is not None and abs(difference) < SCEPTICAL_BELOW
+def _sceptical(difference: float | None, infrastructure: Infrastructure) -> bool:
+    return (
+        infrastructure.reach is None
+        and difference is not None
+        and abs(difference) < SCEPTICAL_BELOW
+    )

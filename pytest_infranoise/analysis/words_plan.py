@@ -1,6 +1,11 @@
 """The sentences about a study that has not run, and about two entries held side by side."""
 
-from pytest_infranoise.analysis.entries import EntryComparison, Lead, PublishedComparison
+from pytest_infranoise.analysis.entries import (
+    EntryComparison,
+    Infrastructure,
+    Lead,
+    PublishedComparison,
+)
 from pytest_infranoise.analysis.figures import p_value, percent, plural, points, span
 from pytest_infranoise.analysis.planning import Design, plan, plan_row
 from pytest_infranoise.statistics.paired import Paired
@@ -14,6 +19,7 @@ _LEADS = {
     Lead.BEYOND_BOTH: "larger than sampling noise and infrastructure noise together",
     Lead.BEYOND_SAMPLING: "larger than sampling noise only, not than infrastructure noise on top",
     Lead.WITHIN_SAMPLING: "not larger than sampling noise",
+    Lead.BEYOND_SAMPLING_MATCHED: "larger than sampling noise",
     Lead.BEYOND_SAMPLING_BAND_UNKNOWN: (
         "larger than sampling noise; the infrastructure noise is unknown"
     ),
@@ -53,7 +59,7 @@ def entry_lines(item: EntryComparison, names: tuple[str, str]) -> list[str]:
     if contrast.p_value is not None:
         text += f", {p_value(contrast.p_value)}"
     text += f", {plural(contrast.n_tasks, 'task')}, paired by task"
-    return [text, *_lead_lines(item.lead, item.half_width, item.band, item.sceptical)]
+    return [text, *_lead_lines(item.lead, item.half_width, item.infrastructure, item.sceptical)]
 
 
 def published_lines(item: PublishedComparison, n_tasks: int) -> list[str]:
@@ -61,19 +67,24 @@ def published_lines(item: PublishedComparison, n_tasks: int) -> list[str]:
     return [
         f"{points(item.difference)} points, unpaired (95% CI {span(item.ci95)} with "
         f"{plural(n_tasks, 'task')}; {span(item.ci95_independent)} if all trials were independent)",
-        *_lead_lines(item.lead, item.half_width, item.band, item.sceptical),
+        *_lead_lines(item.lead, item.half_width, item.infrastructure, item.sceptical),
     ]
 
 
 def _lead_lines(
-    lead: Lead, half_width: float | None, band: float | None, sceptical: bool
+    lead: Lead, half_width: float | None, infrastructure: Infrastructure, sceptical: bool
 ) -> list[str]:
     if half_width is None:
         return [f"the difference is {_LEADS[lead]}"]
     # With few tasks the interval is wider than the scale itself.
     held = f"sampling {'> 100' if half_width > 1 else f'+-{100 * half_width:.1f}'} points"
-    if band is not None:
-        held += f", infrastructure another {100 * abs(band):.1f}"
+    if infrastructure.match:
+        held += "; configurations match"
+    elif infrastructure.band is not None:
+        held += (
+            f", infrastructure another {100 * abs(infrastructure.band):.1f} +- "
+            f"{100 * infrastructure.half_width:.1f}"
+        )
     lines = [f"the difference is {_LEADS[lead]} ({held})"]
     return [*lines, SCEPTICISM] if sceptical else lines
 

@@ -32,6 +32,7 @@ examples:
     add = parser.add_argument
     add("entries", metavar="STUDY|CARD", type=Path, nargs="*", help="two of them")
     add("--pair", metavar="A:B", action="append", default=[], help="a set of each; repeatable")
+    add("--at", metavar="SET", help="the set that decides (default: the first that both have)")
     add("--band-from", metavar="STUDY", type=Path, help="the study whose noise band counts")
     add("--scores", metavar="A,B", help="two published scores in per cent, instead of studies")
     add("--tasks", metavar="N", type=whole_number("--tasks"), help="with --scores")
@@ -58,8 +59,8 @@ def _check(arguments: Namespace) -> None:
             raise UsageError("compare: name two studies or cards, or two scores with --scores")
         if arguments.tasks is not None or arguments.samples is not None:
             raise UsageError("compare: --tasks and --samples go with --scores; studies know theirs")
-    elif arguments.entries or arguments.pair:
-        raise UsageError("compare: --scores stands for itself; leave studies and pairs out")
+    elif arguments.entries or arguments.pair or arguments.at:
+        raise UsageError("compare: --scores stands for itself; leave studies, pairs and --at out")
     elif arguments.tasks is None:
         raise UsageError("compare: --scores needs --tasks, the number of tasks in the benchmark")
 
@@ -90,12 +91,14 @@ def _of_entries(arguments: Namespace) -> "ComparisonReport":
     if not any(_is_card(path) for path in paths):
         (_, first), (_, second) = (_view(path) for path in paths)
         pairs = [_pair(text) for text in arguments.pair]
-        return compare_views(first, second, names, pairs=pairs, band_from=band_from)
+        return compare_views(
+            first, second, names, pairs=pairs, at=arguments.at, band_from=band_from
+        )
     if arguments.pair:
         raise UsageError("--pair: cards are compared where they have sets of one name")
     cards = [read_card(path) if _is_card(path) else make_card(_view(path)[1]) for path in paths]
     band = None if band_from is None else required_band(*band_from)
-    return compare_cards(cards[0], cards[1], names, band=band)
+    return compare_cards(cards[0], cards[1], names, at=arguments.at, band=band)
 
 
 def _is_card(path: Path) -> bool:

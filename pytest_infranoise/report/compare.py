@@ -8,6 +8,7 @@ from typing import Any
 from pytest_infranoise.analysis.entries import (
     SCEPTICAL_BELOW,
     EntryComparison,
+    Infrastructure,
     PublishedComparison,
     compare_entries,
     compare_published,
@@ -41,6 +42,16 @@ class Band:
     ceiling: str
     difference: float
     ci95: Interval | None
+
+    @property
+    def half_width(self) -> float:
+        """How far the band's own interval reaches; 0 where it has none."""
+        return 0.0 if self.ci95 is None else (self.ci95[1] - self.ci95[0]) / 2
+
+    @property
+    def reach(self) -> float:
+        """How far infrastructure may move a score: the band and its own uncertainty."""
+        return abs(self.difference) + self.half_width
 
     def words(self) -> str:
         """Return the band in a line."""
@@ -76,7 +87,8 @@ class ComparisonReport:
     """What `infranoise compare` says.
 
     `differences` are those of the configurations; `entries` paired comparisons, one per pair of
-    sets, `scores` unpaired ones; `band` is the one that the lead is held against.
+    sets, `scores` unpaired ones. `decides` is the pair whose lead is judged, the others describe.
+    `band` is the one that the lead is held against, None where the configurations `match` too.
     """
 
     names: Pair
@@ -85,6 +97,8 @@ class ComparisonReport:
     scores: tuple[Scores, ...] = ()
     bands: tuple[Band, ...] = ()
     band: Band | None = None
+    match: bool = False
+    decides: Pair | None = None
     interactions: tuple[Interaction, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -100,6 +114,7 @@ def compare_views(
     names: Pair,
     *,
     pairs: Sequence[Pair] = (),
+    at: str | None = None,
     band_from: tuple[str, StudyView] | None = None,
 ) -> ComparisonReport:
     """Compare two studies, paired by task.
@@ -109,6 +124,7 @@ def compare_views(
         b: The other, whose lead is looked at.
         names: How the lines call them.
         pairs: A set of `a` and the set of `b` to hold against it; none for those of one name.
+        at: The set of `a` that decides; None is the first.
         band_from: Name and view of the study whose declared band counts; None takes the larger
             of the two studies' own.
 
@@ -120,30 +136,44 @@ def compare_views(
         fit_only=a.analysis.settings.fit_only or b.analysis.settings.fit_only
     )
     found = differences(a.manifest, b.manifest, chosen)
+    decides = _deciding(chosen, at)
     bands = [
-        band for name, view in zip(names, (a, b), strict=True) if (band := band_of(name, view))
+        band
+        for name, view in zip(names, (a, b), strict=True)
+        if (band := _measured_band(name, view, decides) or band_of(name, view))
     ]
-    band = max(bands, key=lambda item: abs(item.difference), default=None)
+    band = max(bands, key=lambda item: item.reach, default=None)
     if band_from is not None:
         band = required_band(*band_from)
         bands.append(band)
-    size = None if band is None else abs(band.difference)
-    entries = compare_entries(a.table, b.table, chosen, band=size, settings=settings)
+    infrastructure = _infrastructure(band, found)
+    entries = compare_entries(
+        a.table, b.table, chosen, infrastructure=infrastructure, settings=settings
+    )
     return ComparisonReport(
         names=names,
         differences=tuple(found),
         entries=tuple(_with_doubt(item, found) for item in entries),
         bands=tuple(bands),
-        band=band,
+        band=None if infrastructure.match else band,
+        match=infrastructure.match,
+        decides=decides,
         interactions=tuple(_interactions(a, b, chosen, settings)),
         notes=_notes(a, b),
     )
 
 
 def compare_cards(
-    a: Mapping[str, Any], b: Mapping[str, Any], names: Pair, *, band: Band | None = None
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    names: Pair,
+    *,
+    at: str | None = None,
+    band: Band | None = None,
 ) -> ComparisonReport:
     """Compare two disclosure cards, unpaired: of the tasks they know no more than the number.
+
+    `at` is the set that decides, None the first; `band` replaces theirs.
 
     Raises:
         UsageError: they have no parameter set with a score in common.
@@ -154,7 +184,7 @@ def compare_cards(
     bands = [
         item for name, card in zip(names, (a, b), strict=True) if (item := _card_band(name, card))
     ]
-    band = band or max(bands, key=lambda item: abs(item.difference), default=None)
+    band = band or max(bands, key=lambda item: item.reach, default=None)
     scored = [
         name for name in common if None not in (sets_a[name]["success"], sets_b[name]["success"])
     ]
@@ -165,6 +195,8 @@ def compare_cards(
         )
     n_tasks = min(int(card["tasks"]["number"]) for card in (a, b))
     samples = max(1, min(int(card["samples"][0]) for card in (a, b)))
+    decides = _deciding([(name, name) for name in scored], at)
+    infrastructure = _infrastructure(band, found)
     scores = []
     for name in scored:
         result = compare_published(
@@ -172,10 +204,18 @@ def compare_cards(
             sets_b[name]["success"],
             n_tasks=n_tasks,
             samples=samples,
-            band=None if band is None else abs(band.difference),
+            infrastructure=infrastructure,
         )
         scores.append(Scores(name, name, n_tasks, samples, _doubted(result, found)))
-    return ComparisonReport(names, tuple(found), (), tuple(scores), tuple(bands), band)
+    return ComparisonReport(
+        names,
+        tuple(found),
+        scores=tuple(scores),
+        bands=tuple(bands),
+        band=None if infrastructure.match else band,
+        match=infrastructure.match,
+        decides=decides,
+    )
 
 
 def compare_scores(
@@ -186,9 +226,11 @@ def compare_scores(
     Raises:
         UsageError: a score outside 0 to 1, or no task or sample.
     """
-    size = None if band is None else abs(band.difference)
-    result = compare_published(*scores, n_tasks=n_tasks, samples=samples, band=size)
     found = unknown_fields()
+    infrastructure = _infrastructure(band, found)
+    result = compare_published(
+        *scores, n_tasks=n_tasks, samples=samples, infrastructure=infrastructure
+    )
     row = Scores(None, None, n_tasks, samples, _doubted(result, found))
     bands = () if band is None else (band,)
     return ComparisonReport(("A", "B"), tuple(found), (), (row,), bands, band)
@@ -197,7 +239,7 @@ def compare_scores(
 def band_of(name: str, view: StudyView) -> Band | None:
     """Return a study's declared band; None where there is none, or none of an agent's score."""
     declared = view.analysis.noise_band.declared
-    if declared is None or view.analysis.settings.fit_only:
+    if declared is None or not _has_score(view):
         return None
     return _band(name, declared)
 
@@ -240,11 +282,53 @@ def _card_band(name: str, card: Mapping[str, Any]) -> Band | None:
     )
 
 
+def _deciding(pairs: Sequence[Pair], at: str | None) -> Pair:
+    """Return the pair whose lead is judged: one that is named before looking, else the first.
+
+    Raises:
+        UsageError: there is no such set.
+    """
+    if at is None:
+        return pairs[0]
+    for pair in pairs:
+        if pair[0] == at:
+            return pair
+    raise UsageError(
+        f"--at: {at!r} is not compared; compared are " + ", ".join(ours for ours, _ in pairs)
+    )
+
+
+def _infrastructure(band: Band | None, found: Sequence[Difference]) -> Infrastructure:
+    """Return what configurations that differ thus may add to a lead: nothing if they match."""
+    if not _are_unmatched(found):
+        return Infrastructure(match=True)
+    if band is None:
+        return Infrastructure()
+    return Infrastructure(abs(band.difference), band.half_width)
+
+
+def _measured_band(name: str, view: StudyView, pair: Pair) -> Band | None:
+    """Return the contrast of the very sets that are compared, where one study measured both."""
+    for item in view.analysis.comparisons:
+        success = item.success
+        sets = {item.baseline, item.parameter_set}
+        if sets == set(pair) and success.difference is not None and _has_score(view):
+            return Band(name, item.baseline, item.parameter_set, success.difference, success.ci95)
+    return None
+
+
+def _has_score(view: StudyView) -> bool:
+    """Whether it is an agent's score that was measured."""
+    return not view.analysis.settings.fit_only
+
+
 def _common_pairs(a: StudyView, b: StudyView) -> list[Pair]:
-    """Return the sets of one name; a control repeats another set and is no entry."""
+    """Return the sets of one name up the ladder; a control repeats another and is no entry."""
     controls = {view.analysis.settings.control for view in (a, b)}
     theirs = set(b.table.parameter_sets)
-    common = [name for name in a.table.parameter_sets if name in theirs and name not in controls]
+    ladder = () if a.analysis.ladder is None else a.analysis.ladder.steps
+    ours = dict.fromkeys((*ladder, *a.table.parameter_sets))
+    common = [name for name in ours if name in theirs and name not in controls]
     if not common:
         raise UsageError(
             f"compare: no parameter set in common: {', '.join(a.table.parameter_sets) or 'none'} "
@@ -283,10 +367,14 @@ def _notes(a: StudyView, b: StudyView) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _are_unmatched(found: Sequence[Difference]) -> bool:
+    """Whether more than the agents differs, or is not known to be the same."""
+    return any(item.weight is not Weight.HARMLESS and not item.is_agent for item in found)
+
+
 def _is_doubtful(difference: float | None, found: Sequence[Difference]) -> bool:
     """Whether a small lead stands on configurations that are undocumented or unmatched."""
-    unmatched = any(item.weight is not Weight.HARMLESS and not item.is_agent for item in found)
-    return unmatched and difference is not None and abs(difference) < SCEPTICAL_BELOW
+    return _are_unmatched(found) and difference is not None and abs(difference) < SCEPTICAL_BELOW
 
 
 def _with_doubt(item: EntryComparison, found: Sequence[Difference]) -> EntryComparison:

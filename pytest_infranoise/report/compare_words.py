@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from pytest_infranoise.analysis.entries import EntryComparison
+from pytest_infranoise.analysis.entries import EntryComparison, Infrastructure, Lead
 from pytest_infranoise.analysis.figures import plural
 from pytest_infranoise.analysis.words_plan import entry_lines, interaction_line, published_lines
 from pytest_infranoise.report.compare import ComparisonReport, Pair, Scores
@@ -23,22 +23,41 @@ def comparison_lines(report: ComparisonReport) -> list[Line]:
             )
         )
     lines += [Line(note, "warn") for note in report.notes]
-    for entry in report.entries:
-        first, *rest = entry_lines(entry, (a, b))
-        lines += [Line(first), *(Line(text, "bold") for text in rest)]
-    for score in report.scores:
-        first, *rest = published_lines(score.result, score.n_tasks)
-        where = "" if score.set_a is None else f"{a} and {b} at {score.set_a}: "
-        lines += [Line(where + first), *(Line(text, "bold") for text in rest)]
+    lines += _lead_lines(report, (a, b))
     lines += [Line(band.words()) for band in report.bands]
-    if report.band is None:
-        lines.append(Line("infrastructure band: unknown; --band-from names a study that has one"))
-    elif len(report.bands) > 1:
+    if report.band is not None and len(report.bands) > 1:
         lines.append(Line(f"held against the band of {one_line(report.band.source, 60)}"))
+    elif report.band is None and not report.match:
+        lines.append(Line("infrastructure band: unknown; --band-from names a study that has one"))
     for item in report.interactions:
         where = f"{_pair_words(item.from_sets)} to {_pair_words(item.to_sets)}"
         lines.append(Line(f"interaction, {where}: {interaction_line(item.result)}"))
     return lines
+
+
+def _lead_lines(report: ComparisonReport, names: Pair) -> list[Line]:
+    """Return the pair that decides with its sentence, then the others as description."""
+    decided, described = list[Line](), list[Line]()
+    for entry in report.entries:
+        first, *rest = entry_lines(entry, names)
+        if (entry.set_a, entry.set_b) == report.decides:
+            decided += [Line(first), *(Line(text, "bold") for text in rest)]
+        else:
+            described.append(Line(first))
+    for score in report.scores:
+        first, *rest = published_lines(score.result, score.n_tasks)
+        where = "" if score.set_a is None else f"{names[0]} and {names[1]} at {score.set_a}: "
+        if score.set_a is None or (score.set_a, score.set_b) == report.decides:
+            decided += [Line(where + first), *(Line(text, "bold") for text in rest)]
+        else:
+            described.append(Line(where + first))
+    if described and report.decides is not None:
+        heading = (
+            f"{_pair_words(report.decides)} decides; the others are description "
+            "(--at names another before looking)"
+        )
+        described.insert(0, Line(heading, "dim"))
+    return decided + described
 
 
 def _pair_words(pair: Pair) -> str:
@@ -69,8 +88,8 @@ def comparison_json(report: ComparisonReport) -> dict[str, Any]:
             for item in report.differences
         ],
         "comparable": not report.incomparable,
-        "comparisons": [_entry_json(item) for item in report.entries]
-        + [_score_json(item) for item in report.scores],
+        "comparisons": [_entry_json(item, report) for item in report.entries]
+        + [_score_json(item, report) for item in report.scores],
         "bands": [asdict(band) for band in report.bands],
         "band": None if report.band is None else asdict(report.band),
         "interactions": [
@@ -88,7 +107,7 @@ def comparison_json(report: ComparisonReport) -> dict[str, Any]:
     }
 
 
-def _entry_json(item: EntryComparison) -> dict[str, Any]:
+def _entry_json(item: EntryComparison, report: ComparisonReport) -> dict[str, Any]:
     contrast = item.contrast
     return {
         "paired": True,
@@ -101,14 +120,14 @@ def _entry_json(item: EntryComparison) -> dict[str, Any]:
         "ci95": None if contrast.ci95 is None else list(contrast.ci95),
         "p_value": contrast.p_value,
         "half_width": item.half_width,
-        "band": item.band,
-        "lead": str(item.lead),
+        **_lead_json(item.lead, item.infrastructure, (item.set_a, item.set_b) == report.decides),
         "sceptical": item.sceptical,
     }
 
 
-def _score_json(item: Scores) -> dict[str, Any]:
+def _score_json(item: Scores, report: ComparisonReport) -> dict[str, Any]:
     result = item.result
+    decides = item.set_a is None or (item.set_a, item.set_b) == report.decides
     return {
         "paired": False,
         "set_a": item.set_a,
@@ -119,7 +138,17 @@ def _score_json(item: Scores) -> dict[str, Any]:
         "ci95": list(result.ci95),
         "ci95_independent": list(result.ci95_independent),
         "half_width": result.half_width,
-        "band": result.band,
-        "lead": str(result.lead),
+        **_lead_json(result.lead, result.infrastructure, decides),
         "sceptical": result.sceptical,
+    }
+
+
+def _lead_json(lead: Lead, infrastructure: Infrastructure, decides: bool) -> dict[str, Any]:
+    """Return what a lead was held against; only that of the set that decides is judged."""
+    return {
+        "band": infrastructure.band,
+        "band_half_width": None if infrastructure.band is None else infrastructure.half_width,
+        "configurations_match": infrastructure.match,
+        "decides": decides,
+        "lead": str(lead) if decides else None,
     }

@@ -5,6 +5,7 @@ from scipy import stats
 
 from pytest_infranoise.analysis import AnalysisSettings, analyse
 from pytest_infranoise.analysis.entries import (
+    Infrastructure,
     Lead,
     compare_entries,
     compare_published,
@@ -30,9 +31,11 @@ def entry(passed_at, *, tasks=60, samples=5, seed=1, reverse=False):
     return study(rows[::-1] if reverse else rows)
 
 
-def lead(difference, band):
+def lead(difference, band, half_width=0.0, *, match=False):
     a, b = entry({"1x": 0.5}), entry({"1x": 0.5 + difference}, reverse=True)
-    (found,) = compare_entries(a, b, [("1x", "1x")], band=band)
+    (found,) = compare_entries(
+        a, b, [("1x", "1x")], infrastructure=Infrastructure(band, half_width, match)
+    )
     return found
 
 
@@ -60,6 +63,19 @@ def test_a_lead_is_held_against_the_sum(difference, band, expected):
     found = lead(difference, band)
     assert found.lead is expected
     assert found.sceptical is (band is None and abs(found.contrast.difference) < 0.03)
+
+
+def test_a_band_counts_with_its_own_half_width():
+    room = abs(lead(0.2, None).contrast.difference) - lead(0.2, None).half_width
+    assert lead(0.2, room - 0.03, 0.02).lead is Lead.BEYOND_BOTH
+    assert lead(0.2, room - 0.03, 0.04).lead is Lead.BEYOND_SAMPLING
+
+
+@pytest.mark.parametrize("band", [None, 0.5])
+def test_matching_configurations_are_decided_by_sampling_alone(band):
+    assert lead(0.2, band, match=True).lead is Lead.BEYOND_SAMPLING_MATCHED
+    even = lead(0.0, band, match=True)
+    assert (even.lead, even.sceptical) == (Lead.WITHIN_SAMPLING, False)
 
 
 def test_no_common_task_decides_nothing():
@@ -113,7 +129,7 @@ def test_interaction_holds_its_level():
     ],
 )
 def test_published_scores(scores, band, expected, sceptical):
-    found = compare_published(*scores, n_tasks=89, samples=5, band=band)
+    found = compare_published(*scores, n_tasks=89, samples=5, infrastructure=Infrastructure(band))
     assert (found.lead, found.sceptical) == (expected, sceptical)
     assert found.ci95[0] < found.ci95_independent[0] < found.difference
 

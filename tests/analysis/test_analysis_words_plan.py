@@ -2,7 +2,12 @@ import pytest
 from made import CASES, study
 
 from pytest_infranoise.analysis import analyse, verdict_lines
-from pytest_infranoise.analysis.entries import compare_entries, compare_published, interaction
+from pytest_infranoise.analysis.entries import (
+    Infrastructure,
+    compare_entries,
+    compare_published,
+    interaction,
+)
 from pytest_infranoise.analysis.planning import Design
 from pytest_infranoise.analysis.words_plan import (
     SCEPTICISM,
@@ -31,7 +36,9 @@ def test_what_a_design_can_detect():
 def test_two_entries():
     rows = CASES["S11"]["input"]["rows"]
     one = study([row for row in rows if row[1] in ("1x", "uncapped")])
-    (found,) = compare_entries(one, one, [("1x", "uncapped")], band=0.01)
+    (found,) = compare_entries(
+        one, one, [("1x", "uncapped")], infrastructure=Infrastructure(-0.01, 0.005)
+    )
     lines = entry_lines(found, ("A", "B"))
     assert lines[0] == (
         "A 50.0% at 1x, B 58.0% at uncapped: +8.0 points (95% CI +6.2 to +9.8), p < 1e-9, "
@@ -39,7 +46,12 @@ def test_two_entries():
     )
     assert lines[1] == (
         "the difference is larger than sampling noise and infrastructure noise together "
-        "(sampling +-1.8 points, infrastructure another 1.0)"
+        "(sampling +-1.8 points, infrastructure another 1.0 +- 0.5)"
+    )
+    matching = Infrastructure(match=True)
+    (found,) = compare_entries(one, one, [("1x", "uncapped")], infrastructure=matching)
+    assert entry_lines(found, ("A", "B"))[1] == (
+        "the difference is larger than sampling noise (sampling +-1.8 points; configurations match)"
     )
     result = interaction(one, one, from_sets=("1x", "1x"), to_sets=("uncapped", "uncapped"))
     assert interaction_line(result).startswith("difference of the two lifts 0.0 points (95% CI -")

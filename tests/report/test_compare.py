@@ -74,10 +74,10 @@ def leads(report):
 
 
 def test_the_three_sentences():
-    small, large = a_view([0.4, 0.42], seed=1), a_view([0.7, 0.72], seed=2)
+    small, large = a_view([0.4, 0.42], seed=1), a_view([0.7, 0.72], seed=2, workers=8)
     assert leads(compare_views(small, large, NAMES))["1x"] is Lead.BEYOND_BOTH
     banded = a_view([0.4, 0.8], seed=3)
-    ahead = a_view([0.6, 0.6], seed=4)
+    ahead = a_view([0.6, 0.6], seed=4, workers=8)
     report = compare_views(banded, ahead, NAMES)
     assert leads(report)["1x"] is Lead.BEYOND_SAMPLING
     assert any("larger than sampling noise only" in text for text in texts(report))
@@ -86,8 +86,69 @@ def test_the_three_sentences():
     assert any("not larger than sampling noise" in text for text in texts(twin))
 
 
+def test_matching_configurations_need_no_band():
+    banded, ahead = a_view([0.4, 0.8], seed=3), a_view([0.6, 0.6], seed=4)
+    report = compare_views(banded, ahead, NAMES)
+    assert (report.match, report.band) == (True, None)
+    assert leads(report)["1x"] is Lead.BEYOND_SAMPLING_MATCHED
+    assert any("; configurations match)" in text for text in texts(report))
+    assert not any("held against" in text or "unknown" in text for text in texts(report))
+    found = comparison_json(report)["comparisons"][0]
+    assert (found["band"], found["configurations_match"]) == (None, True)
+
+
+def test_one_set_decides_and_the_others_describe():
+    a, b = a_view([0.5, 0.5], seed=1), a_view([0.5, 0.9], seed=2, workers=8)
+
+    def judged(**options):
+        report = compare_views(a, b, NAMES, **options)
+        found = comparison_json(report)["comparisons"]
+        return {row["set_a"]: row["lead"] for row in found}, texts(report)
+
+    leads_found, lines = judged()
+    assert leads_found == {"1x": "within_sampling", "3x": None}
+    assert sum("the difference is" in text for text in lines) == 1
+    assert any(text.startswith("1x decides; the others are description") for text in lines)
+    leads_found, lines = judged(at="3x")
+    assert list(leads_found) == ["1x", "3x"]
+    assert leads_found["1x"] is None
+    assert leads_found["3x"] is not None
+    with pytest.raises(UsageError, match="--at: '9x' is not compared; compared are 1x, 3x"):
+        compare_views(a, b, NAMES, at="9x")
+
+
+def test_one_card_decides_and_the_others_describe():
+    a, b = (make_card(a_view([0.5, 0.6], seed=seed, workers=seed)) for seed in (1, 2))
+    found = comparison_json(compare_cards(a, b, NAMES, at="3x"))["comparisons"]
+    assert [row["lead"] is None for row in found] == [True, False]
+    with pytest.raises(UsageError, match="--at: '9x' is not compared; compared are 1x, 3x"):
+        compare_cards(a, b, NAMES, at="9x")
+
+
+def test_the_first_set_of_the_ladder_decides_in_whatever_order_they_ran():
+    ids = [{"id": name, "memory_multiplier": factor, "cpu_multiplier": factor}
+           for name, factor in (("3x", 3.0), ("1x", 1.0))]  # fmt: skip
+    a, b = (a_view([0.6, 0.5], seed=seed, sets=("3x", "1x"), parameter_sets=ids) for seed in (1, 2))
+    assert compare_views(a, b, NAMES).decides == ("1x", "1x")
+
+
+def test_the_contrast_of_the_very_sets_is_the_band_where_it_was_measured():
+    sets, ids = ("1x", "3x", "5x"), [{"id": name} for name in ("1x", "3x", "5x")]
+    tasks = [
+        {"name": f"t{number}", "digest": "d",
+         "limits": {name: {"effective": {"memory_limit_bytes": 1}} for name in sets}}
+        for number in range(TASKS)
+    ]  # fmt: skip
+    a, b = (
+        a_view([0.4, 0.5, 0.9], seed=seed, sets=sets, parameter_sets=ids, tasks=tasks)
+        for seed in (1, 2)
+    )
+    report = compare_views(a, b, NAMES, pairs=[("1x", "5x")])
+    assert {(band.floor, band.ceiling) for band in report.bands} == {("1x", "5x")}
+
+
 def test_the_larger_band_counts_unless_one_is_named():
-    flat, banded = a_view([0.4, 0.42], seed=1), a_view([0.6, 0.9], seed=2)
+    flat, banded = a_view([0.4, 0.42], seed=1), a_view([0.6, 0.9], seed=2, workers=8)
     report = compare_views(flat, banded, NAMES)
     assert report.band.source == "theirs"
     assert report.band.difference == pytest.approx(
@@ -95,13 +156,15 @@ def test_the_larger_band_counts_unless_one_is_named():
     )
     named = compare_views(flat, banded, NAMES, band_from=("third", a_view([0.5, 0.5], seed=9)))
     assert named.band.source == "third"
-    assert [entry.band for entry in named.entries] == [abs(named.band.difference)] * 2
+    held = named.entries[0].infrastructure
+    assert (held.band, held.half_width) == (abs(named.band.difference), named.band.half_width)
+    assert held.half_width > 0
     assert leads(named)["1x"] is Lead.BEYOND_BOTH
 
 
 def test_a_band_that_there_is_not():
     single = a_view([0.5], sets=("1x",), parameter_sets=[{"id": "1x"}])
-    report = compare_views(single, a_view([0.9], sets=("1x",)), NAMES)
+    report = compare_views(single, a_view([0.9], sets=("1x",), workers=8), NAMES)
     assert report.band is None
     assert leads(report) == {"1x": Lead.BEYOND_SAMPLING_BAND_UNKNOWN}
     with pytest.raises(UsageError, match="single has no infrastructure band"):
