@@ -317,12 +317,12 @@ class StudyKeeper:
         trials_alone = self.recorder.records and not self.recorder.other_failures
         if self.runtime.settings.exit == "study" and trials_alone:
             status = 0 if status == pytest.ExitCode.TESTS_FAILED else status
-        if self.recorder.remaining and status == pytest.ExitCode.OK:
-            status = int(pytest.ExitCode.INTERRUPTED)
         self._gates = self._judge_gates()
         is_damaged = self.recorder.lost or self.recorder.is_unfinished
         if (is_damaged or self._gates_failed) and status == pytest.ExitCode.OK:
             status = int(pytest.ExitCode.TESTS_FAILED)
+        if self.recorder.remaining and status == pytest.ExitCode.OK:
+            status = int(pytest.ExitCode.INTERRUPTED)
         session.exitstatus = status
         self._exit_status = status
 
