@@ -84,7 +84,7 @@ def parse_points(text: str, *, where: str) -> float:
     """
     match = _POINTS.fullmatch(text.strip().lower())
     if match is None:
-        raise UsageError(f"{where}: {text!r} is no difference of rates; write 3pp, 3% or 0.03")
+        raise UsageError(f"{where}: {text!r} is not a difference of rates; write 3pp, 3% or 0.03")
     value = Fraction(match["number"]) / (100 if match["unit"] else 1)
     if match["unit"] is None and value >= 1:
         number = match["number"]

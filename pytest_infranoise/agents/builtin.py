@@ -176,6 +176,6 @@ def _refuse_near_miss(text: str) -> None:
     near = get_close_matches(text.lower(), BY_NAME, n=1, cutoff=_NEAR)
     if near:
         raise UsageError(
-            f"--infra-agent: {text!r} is no agent; did you mean {near[0]}? A command of that name "
-            f"is written with its path, or as 'exec {text}'"
+            f"--infra-agent: {text!r} is not an agent; did you mean {near[0]}? A command of that "
+            f"name is written with its path, or as 'exec {text}'"
         )

@@ -67,7 +67,7 @@ def analyse(
     """
     names = table.parameter_sets
     if settings.control is not None and settings.control not in names:
-        raise UsageError(f"control: {settings.control!r} is no parameter set of this study")
+        raise UsageError(f"control: {settings.control!r} is not a parameter set of this study")
     compared = [name for name in names if name != settings.control]
     counts = tally(table)
     if not compared:
@@ -76,7 +76,7 @@ def analyse(
     ladder = build_ladder(compared, known, baseline=baseline, dimension=settings.dimension)
     for name in (settings.floor, settings.ceiling):
         if name is not None and name not in names:
-            raise UsageError(f"noise band: {name!r} is no parameter set of this study")
+            raise UsageError(f"noise band: {name!r} is not a parameter set of this study")
     declared = None if settings.ceiling == ladder.baseline else settings.ceiling
     ceiling = declared or ladder.default_ceiling(known)
     study = _Study(

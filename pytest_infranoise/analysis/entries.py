@@ -223,7 +223,7 @@ class _Successes:
     def cells(self, name: str, tasks: Sequence[str]) -> tuple[IntArray, IntArray]:
         if name not in self.sets:
             raise UsageError(
-                f"compare: {name!r} is no parameter set of this study; it has "
+                f"compare: {name!r} is not a parameter set of this study; it has "
                 + (", ".join(self.sets) or "none")
             )
         which = np.array([self.rows[task] for task in tasks], dtype=np.int64)

@@ -109,7 +109,7 @@ def build_ladder(
     """
     if baseline is not None and baseline not in names:
         raise UsageError(
-            f"baseline: {baseline!r} is no parameter set of this study; use one of "
+            f"baseline: {baseline!r} is not a parameter set of this study; use one of "
             + ", ".join(names)
         )
     if dimension is not None and dimension not in _DIMENSIONS:

@@ -319,7 +319,7 @@ def _more_samples(analysis: Analysis) -> str:
 
 
 def _timeouts_fell(analysis: Analysis) -> str | None:
-    """Say so where timeouts fell beyond chance: a limit may stand behind them."""
+    """Say so where timeouts fell beyond chance: a limit may be the cause."""
     falling = [
         item
         for item in analysis.comparisons
@@ -332,7 +332,7 @@ def _timeouts_fell(analysis: Analysis) -> str | None:
     fewest = min(analysis.set(item.parameter_set).outcomes[Outcome.TIMEOUT] for item in falling)
     return (
         f"timeouts fell from {base.outcomes[Outcome.TIMEOUT]} at {base.id} to {fewest}, and a "
-        "limit may stand behind them: report with --timeouts-are-infra to count them"
+        "limit may be the cause: report with --timeouts-are-infra to count them"
     )
 
 

@@ -236,7 +236,7 @@ def movement_counts(item: Comparison) -> str | None:
 
 
 def timeout_lines(analysis: Analysis) -> list[str]:
-    """Return the timeouts that a limit may stand behind, where they changed beyond chance."""
+    """Return the timeouts of which a limit may be the cause, where they changed beyond chance."""
     lines: list[str] = []
     alpha = analysis.settings.alpha
     if all((item.timeout.p_value or 0.0) >= alpha for item in analysis.comparisons):

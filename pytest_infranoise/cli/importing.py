@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
         "Make a study of results from elsewhere, so that they get the same analysis. What their "
-        "files do not hold is unknown, and the report says which conclusions fall away."
+        "files do not hold is unknown, and the report says which conclusions cannot be drawn."
     )
     parser.epilog = "each has --help with an example: infranoise import harbor --help"
     kinds = parser.add_subparsers(dest="kind", metavar="WHAT", required=True, title="results")

@@ -49,7 +49,7 @@ def life_of_owner(owner: str, made_at: float | None) -> tuple[Life, str]:
     """Judge the owner of a sandbox that was made at `made_at` (seconds since 1970)."""
     host, _, number = owner.rpartition(":")
     if not (number.isascii() and number.isdigit()):
-        return Life.UNKNOWN, f"its owner {owner!r} is no process"
+        return Life.UNKNOWN, f"its owner {owner!r} is not a process"
     if host not in ("", socket.gethostname()):
         return Life.UNKNOWN, f"its owner runs on another host ({host})"
     started = _started_at(int(number))

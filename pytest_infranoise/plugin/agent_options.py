@@ -131,5 +131,5 @@ def _dollars(text: str, *, where: str) -> float:
     except ValueError:
         amount = math.nan
     if not (math.isfinite(amount) and amount > 0):
-        raise UsageError(f"{where}: {text!r} is no amount above 0; write for example 12.50")
+        raise UsageError(f"{where}: {text!r} is not an amount above 0; write for example 12.50")
     return amount

@@ -86,6 +86,6 @@ def deadline_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if passed:
         names = ", ".join(dict.fromkeys(one_line(name, 80) for name in passed))
         yield (
-            f"in {len(passed)} passed trial(s) a command was ended by its deadline, and no "
-            f"assertion minded (exit_code, timed_out): {names}"
+            f"in {len(passed)} passed trial(s) a command was ended by its deadline, and the test "
+            f"still passed (assert exit_code or timed_out): {names}"
         )

@@ -236,7 +236,7 @@ def _reward(text: str, *, where: str) -> float:
     except ValueError:
         reward = math.nan
     if not (math.isfinite(reward) and reward > 0):
-        raise UsageError(f"{where}: {text!r} is no reward above 0; write for example 0.5")
+        raise UsageError(f"{where}: {text!r} is not a reward above 0; write for example 0.5")
     return reward
 
 
@@ -295,7 +295,7 @@ def _ceiling(config: pytest.Config, sets: Sequence[ParameterSet]) -> str | None:
     allowed = [item.id for item in sets if item.id != baseline]
     if name not in allowed:
         raise UsageError(
-            f"{place_of(config, 'ceiling')}: {name!r} is no parameter set of this run that is "
+            f"{place_of(config, 'ceiling')}: {name!r} is not a parameter set of this run that is "
             f"compared with the baseline; it has {', '.join(allowed) or 'none'}"
         )
     return str(name)

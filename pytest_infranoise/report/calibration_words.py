@@ -214,7 +214,7 @@ def _notes(calibration: Calibration) -> Iterator[Line]:
         )
     if calibration.references:
         names = ", ".join(calibration.references)
-        yield Line(f"{names}: only raises what an agent needs; it is no agent")
+        yield Line(f"{names}: only raises what an agent needs; it is not an agent")
 
 
 def calibration_json(report: CalibrationReport) -> dict[str, Any]:

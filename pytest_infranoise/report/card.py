@@ -113,9 +113,9 @@ def _check(card: Mapping[str, Any]) -> None:
     """Touch what the comparison of cards relies on."""
     for item in card["parameter_sets"]:
         if not isinstance(item["id"], str):
-            raise TypeError("a parameter set's id is no text")
+            raise TypeError("a parameter set's id is not text")
         if item["success"] is not None and not 0 <= item["success"] <= 1:
-            raise ValueError("success is no proportion")
+            raise ValueError("success is not a proportion")
     if int(card["tasks"]["number"]) < 0 or int(card["samples"][0]) < 0:
         raise ValueError("numbers of tasks and samples must not be negative")
     dict(card["configuration"])
@@ -337,4 +337,4 @@ def _endpoint(manifest: Mapping[str, Any]) -> str:
     if given:
         return str(given)
     is_reference = group(manifest, "agent").get("name") in REFERENCE_AGENTS
-    return "none: the agent is no model" if is_reference else NOT_GIVEN
+    return "none: the agent is not a model" if is_reference else NOT_GIVEN

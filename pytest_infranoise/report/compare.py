@@ -363,7 +363,7 @@ def _notes(a: StudyView, b: StudyView) -> tuple[str, ...]:
             "a study has not ended: figures so far; p-values of repeated looks are nominal"
         )
     if any(view.analysis.settings.fit_only for view in (a, b)):
-        notes.append("the reference solution shows whether tasks fit; this is no model's score")
+        notes.append("the reference solution shows whether tasks fit; this is not a model's score")
     return tuple(notes)
 
 

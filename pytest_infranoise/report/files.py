@@ -48,7 +48,7 @@ def check_files(paths: Iterable[Path], *, where: str) -> None:
     for path in paths:
         if path.suffix.lower() not in KINDS:
             raise UsageError(
-                f"{where}: {path} is no kind of report; end its name in {', '.join(KINDS)}"
+                f"{where}: {path} is not a kind of report; end its name in {', '.join(KINDS)}"
             )
         refuse_own_file(path, where=where)
         try:
@@ -62,7 +62,7 @@ def _try_place(path: Path, where: str) -> None:
     if path.is_dir():
         raise UsageError(f"{where}: {path} is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise UsageError(f"{where}: {path.parent} is no folder; make it first")
+        raise UsageError(f"{where}: {path.parent} is not a folder; make it first")
     trial = path.with_name(f".{path.name}.{os.getpid()}")
     trial.touch()
     trial.unlink()

@@ -218,7 +218,9 @@ def _multiplier(item: Mapping[str, Any], name: str) -> Multiplier:
     if value is None:
         return Multiplier(None)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise UsageError(f"manifest: parameter set {item['id']}: {name} {value!r} is no multiplier")
+        raise UsageError(
+            f"manifest: parameter set {item['id']}: {name} {value!r} is not a multiplier"
+        )
     return Multiplier(Fraction(str(value)))
 
 

@@ -61,7 +61,8 @@ def import_counts(
     sets = table.parameter_sets
     if baseline is not None and baseline not in sets:
         raise UsageError(
-            f"--baseline: {baseline!r} is no parameter set of {file}; use one of {', '.join(sets)}"
+            f"--baseline: {baseline!r} is not a parameter set of {file}; use one of "
+            f"{', '.join(sets)}"
         )
     manifest = _manifest(table, file, baseline or sets[0], command_line)
     write_study(directory, manifest, _record_lines(table, manifest["study"]))

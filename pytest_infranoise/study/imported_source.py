@@ -35,7 +35,7 @@ def source_words(manifest: Mapping[str, Any]) -> str | None:
 
 
 def source_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Say what an imported study lacks, and which conclusions fall away with it."""
+    """Say what an imported study lacks, and which conclusions cannot be drawn from it."""
     if records_kills(manifest):
         return
     yield (
@@ -43,8 +43,8 @@ def source_notes(manifest: Mapping[str, Any]) -> Iterator[str]:
         "stands among failed, timeout or infra, so infra errors are a lower bound"
     )
     yield (
-        "falls away: what to set as guarantee or kill threshold, and whether failures moved "
-        "beyond the repair of crashes"
+        "what cannot be concluded: what to set as guarantee or kill threshold, and whether "
+        "failures moved beyond the repair of crashes"
     )
     left_out: Counter[str] = Counter()
     for run in _runs(manifest):

@@ -183,7 +183,7 @@ def _manifest(
     chosen = baseline or before.get("baseline") or sets[0]
     if chosen not in sets:
         raise UsageError(
-            f"--baseline: {chosen!r} is no parameter set of this study: {', '.join(sets)}"
+            f"--baseline: {chosen!r} is not a parameter set of this study: {', '.join(sets)}"
         )
     tasks, changed = _tasks(before, runs)
     cells = {samples[task, name] for task in tasks for name in sets}

@@ -118,7 +118,7 @@ def _require_one_study(studies: Sequence[Study]) -> None:
         if found:
             more = len(found) - _SHOWN_CHANGES
             words = "; ".join(found[:_SHOWN_CHANGES]) + (f"; {more} more" if more > 0 else "")
-            raise UsageError(f"{other.directory} is no part of {first.directory}'s study: {words}")
+            raise UsageError(f"{other.directory} is not part of {first.directory}'s study: {words}")
 
 
 def _of(manifest: Mapping[str, Any]) -> int | None:

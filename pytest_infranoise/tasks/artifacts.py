@@ -38,7 +38,7 @@ def _artifact(entry: Any, place: Place, number: int) -> Artifact:
         raise UsageError(f"{where} exclude: must be a list of patterns in quotes, not {exclude!r}")
     service = _service(values, where)
     if service != MAIN_SERVICE and not source.startswith("/"):
-        raise UsageError(f"{where} source: {source!r} of service {service} is no absolute path")
+        raise UsageError(f"{where} source: {source!r} of service {service} is not an absolute path")
     return Artifact(str(PurePosixPath("/") / source), tuple(exclude), service)
 
 

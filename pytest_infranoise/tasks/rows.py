@@ -32,7 +32,7 @@ def read_rows(path: Path, *, where: str) -> list[dict[str, Any]]:
         raise UsageError(f"{where}: must hold a list of objects, and at least one")
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise UsageError(f"{where}: #{number} is no object")
+            raise UsageError(f"{where}: #{number} is not an object")
     return rows
 
 

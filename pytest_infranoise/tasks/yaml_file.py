@@ -24,7 +24,7 @@ def load_yaml(path: Path, where: str) -> Any:
         document = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
         if _number_of_values(document, {}) > MAX_VALUES:
             raise UsageError(
-                f"{where}: stands for more than {MAX_VALUES} values; use fewer aliases"
+                f"{where}: expands to more than {MAX_VALUES:,} values; use fewer aliases"
             )
         return document
     except FileNotFoundError:

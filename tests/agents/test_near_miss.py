@@ -12,7 +12,7 @@ from pytest_infranoise.errors import UsageError
      ("NOP", "nop"), ("hooks", "hook"), ("orakle  ", "oracle")],
 )  # fmt: skip
 def test_a_misspelt_name_is_refused_with_the_name_that_was_meant(word: str, meant: str) -> None:
-    with pytest.raises(UsageError, match=f"is no agent; did you mean {meant}") as caught:
+    with pytest.raises(UsageError, match=f"is not an agent; did you mean {meant}") as caught:
         make_agent(word)
     assert f"'exec {word.strip()}'" in str(caught.value)
 

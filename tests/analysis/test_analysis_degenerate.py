@@ -108,7 +108,10 @@ def test_dropped_tasks_are_counted():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"baseline": "4x"}, "baseline: '4x' is no parameter set of this study; use one of 1x, 3x"),
+        (
+            {"baseline": "4x"},
+            "baseline: '4x' is not a parameter set of this study; use one of 1x, 3x",
+        ),
         ({"settings": AnalysisSettings(control="aa")}, "control: 'aa'"),
         ({"settings": AnalysisSettings(dimension="disk")}, "dimension: 'disk'"),
         ({"settings": AnalysisSettings(ceiling="9x")}, "noise band: '9x'"),

@@ -84,7 +84,7 @@ def test_no_common_task_decides_nothing():
     (found,) = compare_entries(a, b, [("1x", "1x")])
     assert found.lead is Lead.UNDEFINED
     assert interaction(a, b, from_sets=("1x", "1x"), to_sets=("1x", "1x")) is None
-    with pytest.raises(UsageError, match="'3x' is no parameter set of this study; it has 1x"):
+    with pytest.raises(UsageError, match="'3x' is not a parameter set of this study; it has 1x"):
         compare_entries(a, a, [("1x", "3x")])
 
 

@@ -53,7 +53,7 @@ def test_a_chosen_baseline():
     found = ladder(["1x", "2x", "3x"], baseline="2x")
     assert (found.baseline, found.above) == ("2x", ("3x",))
     assert found.steps == ("1x", "2x", "3x")
-    with pytest.raises(UsageError, match="'9x' is no parameter set"):
+    with pytest.raises(UsageError, match="'9x' is not a parameter set"):
         ladder(["1x"], baseline="9x")
 
 

@@ -51,7 +51,7 @@ def test_the_report_says_which_conclusions_fall_away(harbor_study, command):
     assert "imported from Harbor (made-elsewhere-1x, made-elsewhere-8x), 44 of 48 trials" in out
     assert "hold no kills, limits, peaks or order" in out
     assert "infra errors are a lower bound" in out
-    assert "falls away: what to set as guarantee or kill threshold" in out
+    assert "what cannot be concluded: what to set as guarantee or kill threshold" in out
     assert "refused by the model's provider: 4 attempts of 4 trials, in no rate" in out
     assert "--infra-resume" not in out
     assert "kills: not counted in any set" in out
@@ -105,7 +105,7 @@ def test_no_gate_passes_on_kills_that_nobody_recorded(gate, words, command, writ
 def test_counts_are_still_taken_at_their_word(make_study, command):
     rows = [("t1", "1x", 1, 2, 0, 0, 0), ("t1", "3x", 3, 0, 0, 0, 0)]
     _, out, _ = command("report", make_study(rows))
-    assert "falls away" not in out
+    assert "cannot be concluded" not in out
     assert re.search(r"^1x +1 +2 +0 +0 +0 ", out, re.MULTILINE)
 
 

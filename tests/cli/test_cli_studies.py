@@ -104,7 +104,7 @@ def test_a_mistake_is_one_line(arguments, named, command):
 
 
 def test_a_pair_is_checked(two_studies, command):
-    for pair, named in (("1x", "is not A:B"), ("1x:9x", "'9x' is no parameter set")):
+    for pair, named in (("1x", "is not A:B"), ("1x:9x", "'9x' is not a parameter set")):
         code, _, err = command("compare", *two_studies, "--pair", pair)
         assert code == 4
         assert named in err

@@ -206,9 +206,9 @@ def test_a_command_leaves_its_usage_in_a_file(local_bench: Bench) -> None:
         ("--infra-model-api-retries=-1", "'-1' is not a whole number from 0 on"),
         ("--infra-model-api-retries=x", "'x' is not a whole number from 0 on"),
         ("--infra-model-api-pause=soon", "*soon*"),
-        ("--infra-max-cost=0", "'0' is no amount above 0*"),
-        ("--infra-max-cost=nan", "'nan' is no amount above 0*"),
-        ("--infra-max-cost=$3", "'$3' is no amount above 0*"),
+        ("--infra-max-cost=0", "'0' is not an amount above 0*"),
+        ("--infra-max-cost=nan", "'nan' is not an amount above 0*"),
+        ("--infra-max-cost=$3", "'$3' is not an amount above 0*"),
     ],
 )
 def test_mistakes_are_one_line(plain_bench: Bench, option: str, words: str) -> None:

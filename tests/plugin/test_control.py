@@ -130,10 +130,10 @@ def test_the_ceiling_is_declared_before_the_first_trial(plain_bench: Bench) -> N
     wrong = plain_bench.run("--infra-multipliers=1,2,3", "--infra-ceiling=5x", "--collect-only")
     assert wrong.ret == 4
     wrong.stderr.fnmatch_lines(
-        ["*--infra-ceiling: '5x' is no parameter set of this run that is compared with the *2x, 3x"]
+        ["*--infra-ceiling: '5x' is not a parameter set of this run that is compared with *2x, 3x"]
     )
     same = plain_bench.run("--infra-multipliers=1,2", "--infra-ceiling=1x", "--collect-only")
-    same.stderr.fnmatch_lines(["*--infra-ceiling: '1x' is no parameter set*"])
+    same.stderr.fnmatch_lines(["*--infra-ceiling: '1x' is not a parameter set*"])
 
 
 def test_the_declared_ceiling_stands_in_the_manifest(local_bench: Bench) -> None:

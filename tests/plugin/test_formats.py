@@ -38,7 +38,9 @@ def test_a_threshold_that_is_none(plain_bench: Bench, text: str) -> None:
     plain_bench.task("calm")
     result = plain_bench.run("--infra-multipliers=1", "-n0", f"--infra-pass-threshold={text}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --infra-pass-threshold: '{text}' is no reward above 0*"])
+    result.stderr.fnmatch_lines(
+        [f"ERROR: --infra-pass-threshold: '{text}' is not a reward above 0*"]
+    )
 
 
 def test_a_zero_of_tests_that_never_ran_is_an_infra_error(bench: Bench) -> None:

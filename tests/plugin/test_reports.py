@@ -59,9 +59,9 @@ def test_one_session_writes_every_kind_of_report(
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("report.pdf", "is no kind of report; end its name in .html, .md, .json, .csv"),
-        ("missing/report.html", "is no folder; make it first"),
-        ("bench", "is no kind of report"),
+        ("report.pdf", "is not a kind of report; end its name in .html, .md, .json, .csv"),
+        ("missing/report.html", "is not a folder; make it first"),
+        ("bench", "is not a kind of report"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_before_anything_runs(

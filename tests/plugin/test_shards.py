@@ -36,7 +36,7 @@ def test_a_shard_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["0/5", "6/5", "2", "2/", "/5", "-1/5", "2/5/6", "a/b", "1/10001"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^--x: .* is no shard; write NUMBER/OF"):
+    with pytest.raises(UsageError, match=r"^--x: .* is not a valid shard; write NUMBER/OF"):
         parse_shard(text, where="--x")
 
 
@@ -131,7 +131,7 @@ def test_a_dry_run_lists_the_shard(plain_bench: Bench, local_backend: object) ->
     ("options", "words"),
     [
         (("--infra-multipliers=1", "--infra-shard=1/2"), "need one seed"),
-        (("--infra-multipliers=1", "--infra-seed=1", "--infra-shard=3/2"), "is no shard"),
+        (("--infra-multipliers=1", "--infra-seed=1", "--infra-shard=3/2"), "is not a valid shard"),
         (
             (
                 "--infra-multipliers=1,2",

@@ -77,7 +77,7 @@ def test_other_methods():
     )
     assert lines["enforcement"].startswith("lenient 5 s; ")
     assert lines["visible cpus"] == "as many as the CPU limit allows"
-    assert lines["inference endpoint"] == "none: the agent is no model"
+    assert lines["inference endpoint"] == "none: the agent is not a model"
 
 
 def test_the_lines_are_ten_and_printable():

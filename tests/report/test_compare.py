@@ -231,7 +231,7 @@ def test_pairs_of_other_names():
     assert [(item.set_a, item.set_b) for item in report.entries] == [
         ("1x", "small"), ("3x", "large"),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="'9x' is no parameter set"):
+    with pytest.raises(UsageError, match="'9x' is not a parameter set"):
         compare_views(a, b, NAMES, pairs=[("9x", "small")])
 
 

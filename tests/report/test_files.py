@@ -57,7 +57,9 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", ".html", "report.html.gz", "md"])
 def test_another_kind_is_refused(tmp_path, name):
-    with pytest.raises(UsageError, match=r"^-o: .* is no kind of report; end its name in \.html"):
+    with pytest.raises(
+        UsageError, match=r"^-o: .* is not a kind of report; end its name in \.html"
+    ):
         check_files([tmp_path / name], where="-o")
 
 
@@ -66,8 +68,8 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     for place, words in (
         ("folder.html", "is a folder"),
-        ("missing/report.html", "is no folder; make it first"),
-        ("file/report.html", "is no folder; make it first"),
+        ("missing/report.html", "is not a folder; make it first"),
+        ("file/report.html", "is not a folder; make it first"),
         (f"{'x' * 300}.html", "File name too long"),
         (Path("/proc/report.html"), "cannot be written"),
     ):

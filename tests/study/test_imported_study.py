@@ -125,7 +125,11 @@ def test_the_baseline_can_be_chosen_later(study):
         ),
         (made("b", agent={**AGENT, "name": "x"}), {}, "ran x with m, but the study's agent is"),
         (made("b", agent={**AGENT, "model": None}), {}, "ran terminus, but the study's agent"),
-        (made("b"), {"baseline": "9x"}, "--baseline: '9x' is no parameter set of this study: 1x"),
+        (
+            made("b"),
+            {"baseline": "9x"},
+            "--baseline: '9x' is not a parameter set of this study: 1x",
+        ),
         (made("b", kind="swebench"), {}, "was imported from Harbor; use -o with a new folder"),
     ],
 )

@@ -220,7 +220,7 @@ OTHERS = {
 def test_another_study_is_refused_by_name(shards, write, tmp_path, kind):
     values, words = OTHERS[kind]
     stranger = write(9, **values)
-    with pytest.raises(UsageError, match="part-9 is no part of") as caught:
+    with pytest.raises(UsageError, match="part-9 is not part of") as caught:
         merge([*shards, stranger], tmp_path / "all")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -198,7 +198,7 @@ def test_files_of_variables_are_the_tasks_own(tmp_path: Path, given: str, named:
         (
             "x-0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
             + "".join(f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)),
-            "stands for more than 100000 values",
+            "expands to more than 100,000 values",
         ),
         ("x-0: &a {b: [*a]}\n", "an alias stands inside what it stands for"),
     ],

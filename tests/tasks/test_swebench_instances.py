@@ -155,7 +155,7 @@ def test_a_malformed_row_is_one_line(
         ("set.json", b"{", "set.json: not valid JSON: *"),
         ("set.json", b"[]", "set.json: must hold a list of objects, and at least one"),
         ("set.json", b"3", "set.json: must hold a list of objects, and at least one"),
-        ("set.json", b"[3]", "set.json: #1 is no object"),
+        ("set.json", b"[3]", "set.json: #1 is not an object"),
         ("set.json", b"\xff", "set.json: cannot be read: *"),
         ("set.jsonl", b"{}\n{", "set.jsonl: line 2: not valid JSON: *"),
         ("set.parquet", b"PAR1", "set.parquet: not a valid Parquet file: *"),
