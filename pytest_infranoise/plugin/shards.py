@@ -38,7 +38,7 @@ def parse_shard(text: str, *, where: str) -> Shard:
     number, of = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= of <= MAXIMUM_SHARDS:
         raise UsageError(
-            f"{where}: {text!r} is not a valid shard; write NUMBER/OF, as in 2/5, with NUMBER from 1 "
-            f"to OF and OF at most {MAXIMUM_SHARDS}"
+            f"{where}: {text!r} is not a valid shard; write NUMBER/OF, as in 2/5, with NUMBER "
+            f"from 1 to OF and OF at most {MAXIMUM_SHARDS}"
         )
     return Shard(number, of)
