@@ -73,6 +73,7 @@ class StudyKeeper:
         self._waits = WaitLine()
         self._has_said_halt = False
         self._swept = False
+        self._is_summed_up = False
 
     # --- before anything runs ---
 
@@ -371,6 +372,7 @@ class StudyKeeper:
         from pytest_infranoise.plugin.summary import print_summary
 
         print_summary(terminal, self.recorder, self._exit_status, self._gates)
+        self._is_summed_up = True
 
     def end(self) -> None:
         """Give back what this process holds."""
@@ -415,7 +417,8 @@ class StudyKeeper:
         cleaner.join(END_SECONDS)
         folder = self.recorder.shown_directory
         where = "" if folder is None else f"; what had ended is in {folder}"
-        self._say_in_signal(f"infranoise: ended at once, without a summary{where}")
+        summary = "" if self._is_summed_up else ", without a summary"
+        self._say_in_signal(f"infranoise: ended at once{summary}{where}")
         with suppress(OSError, RuntimeError, ValueError):
             sys.stdout.flush()
 

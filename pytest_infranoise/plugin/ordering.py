@@ -88,7 +88,7 @@ def make_ready(session: pytest.Session, is_worker: bool) -> WorkerWatch | None:
     if is_worker:
         ignore_signals()
         runtime.flags.say_owner(runtime.worker, runtime.owner)
-        watch = WorkerWatch(runtime.flags, lambda: _remove_own(runtime))
+        watch = WorkerWatch(runtime.flags, runtime.worker, lambda: _remove_own(runtime))
         tell_order(runtime, session.items)
         watch.start()
     try:

@@ -16,8 +16,12 @@ _WARNED = pytest.StashKey[set[str]]()
 def make_sendable(item: pytest.Item, report: pytest.TestReport) -> None:
     """Convert what tests have recorded as properties; a warning names what is not kept as it is."""
     warned = item.config.stash.setdefault(_WARNED, set())
-    properties = []
-    for name, value in report.user_properties:
+    properties: list[Any] = []
+    for entry in report.user_properties:
+        if not (isinstance(entry, tuple) and len(entry) == 2):
+            properties.append(plain(entry))  # nobody's property, but it must not end the session
+            continue
+        name, value = entry
         sent = (str(plain(name)), plain(value))
         if not _is_same(value, sent[1]) and sent[0] not in warned:
             warned.add(sent[0])
@@ -35,7 +39,7 @@ def _is_same(value: Any, sent: Any) -> bool:
 
 
 def _warn(item: pytest.Item, name: str, sent: Any, kind: str) -> None:
-    words = f"user property {name!r} is a {kind}, which xdist cannot send; kept as {sent!r:.80}"
+    words = f"user property {name!r} of type {kind} cannot be sent by xdist; kept as {sent!r:.80}"
     with suppress(pytest.PytestWarning):  # -W error: a hook that raises ends the session
         item.warn(pytest.PytestWarning(words))
 

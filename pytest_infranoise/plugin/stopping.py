@@ -92,6 +92,12 @@ class StopFlags:
             return (self.folder / f"owner-{worker}").read_text("utf-8")
         return None
 
+    def leave(self, worker: str) -> None:
+        """Take a worker's word back where no controller is left; the last one removes the flags."""
+        (self.folder / f"owner-{worker}").unlink(missing_ok=True)
+        if not any(self.folder.glob("owner-*")):
+            self.clear()
+
     def say_order(self, text: str) -> None:
         """Leave what the ids of a worker's items do not say; it cannot send it before a test."""
         self._put("order", text)
@@ -251,12 +257,13 @@ class WorkerWatch(threading.Thread):
     """Ends a worker at once when the controller has died or says `abort`.
 
     `clean_up` removes the worker's sandboxes; it runs twice, since an engine may still be creating
-    one while the first pass looks.
+    one while the first pass looks. `worker` is the name under which this one left word.
     """
 
-    def __init__(self, flags: StopFlags, clean_up: Callable[[], None]) -> None:
+    def __init__(self, flags: StopFlags, worker: str, clean_up: Callable[[], None]) -> None:
         super().__init__(name="infranoise-watch", daemon=True)
         self._flags = flags
+        self._worker = worker
         self._clean_up = clean_up
         self._parent = os.getppid()
         self._finished = threading.Event()
@@ -265,11 +272,18 @@ class WorkerWatch(threading.Thread):
         """Watch until `finish` is called."""
         while not self._finished.wait(WATCH_SECONDS):
             if os.getppid() != self._parent or self._flags.should_abort():
+                self._leave()  # first: execnet ends a worker without a controller by itself
                 self._clean_up()
                 time.sleep(WATCH_SECONDS)
                 self._clean_up()
                 os._exit(signal.SIGINT + 128)
 
+    def _leave(self) -> None:
+        """Take this worker's word back, unless a controller is there to read it and remove all."""
+        if os.getppid() != self._parent:
+            self._flags.leave(self._worker)
+
     def finish(self) -> None:
-        """Stop watching."""
+        """Stop watching: this worker ends by itself, perhaps since its controller has died."""
         self._finished.set()
+        self._leave()

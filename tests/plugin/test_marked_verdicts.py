@@ -221,8 +221,9 @@ def test_work(infra_sandbox, record_property):
         record_property("fact", value)
     record_property("text", "\\udcff")
 
-def test_other(record_property):
+def test_other(record_property, request):
     record_property("fact", object())
+    request.node.user_properties.append("no pair")
 """
 
 
@@ -232,7 +233,7 @@ def test_no_property_ends_a_session(local_bench: Bench) -> None:
     result.assert_outcomes(passed=2, warnings=2)  # one for each name
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["*user property 'fact' is a Colour, which xdist cannot send; kept as 'Colour.RED'"]
+        ["*user property 'fact' of type Colour cannot be sent by xdist; kept as 'Colour.RED'"]
     )
     assert [record["outcome"] for record in local_bench.records()] == ["passed"]
 
