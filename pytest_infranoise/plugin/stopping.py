@@ -4,6 +4,7 @@ The controller alone decides. Workers ignore signals (a terminal sends Ctrl-C to
 look at two flag files instead; when the controller has died, they clean up and end by themselves.
 """
 
+import atexit
 import os
 import signal
 import threading
@@ -267,6 +268,8 @@ class WorkerWatch(threading.Thread):
         self._clean_up = clean_up
         self._parent = os.getppid()
         self._finished = threading.Event()
+        # xdist raises out of a session that cannot report any more, past pytest's own last hook.
+        atexit.register(self._leave)
 
     def run(self) -> None:
         """Watch until `finish` is called."""
@@ -284,6 +287,5 @@ class WorkerWatch(threading.Thread):
             self._flags.leave(self._worker)
 
     def finish(self) -> None:
-        """Stop watching: this worker ends by itself, perhaps since its controller has died."""
+        """Stop watching."""
         self._finished.set()
-        self._leave()
