@@ -49,7 +49,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     file.write_text("old")
     broken = a_view()
     broken.manifest["parameter_sets"][0]["memory_multiplier"] = -1
-    with pytest.raises(UsageError, match="no multiplier"):
+    with pytest.raises(UsageError, match="not a multiplier"):
         list(write_files(Report(broken, some_records), [file]))
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]

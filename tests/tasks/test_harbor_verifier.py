@@ -188,7 +188,7 @@ def test_artifacts_and_commands_add_up(make_task: TaskMaker) -> None:
         (
             f"artifacts = [{{ source = 'a', service = 'db' }}]\n{MEMORY}",
             "artifacts #1 source",
-            "no absolute path",
+            "not an absolute path",
         ),
         (
             f"artifacts = [{{ source = '/a', service = '-' }}]\n{MEMORY}",
