@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from engine_door import EngineDoor
+from required import missing_engine
 from sandboxes import BUSYBOX, allocation, request_for
 
 from pytest_infranoise.backends.docker import backend as module
@@ -21,7 +22,7 @@ def door(tmp_path: Path, docker_backend: Any, docker_image: Any) -> Iterator[Eng
     docker_image(BUSYBOX)
     host = docker_backend.endpoint.host
     if not host.startswith("unix://"):
-        pytest.skip("the engine does not listen on a socket of this host")
+        missing_engine("docker", "it does not listen on a socket of this host")
     door = EngineDoor(host, tmp_path / "door.sock")
     yield door
     door.close()

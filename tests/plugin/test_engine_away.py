@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bench import Bench, wait_until
 from engine_door import EngineDoor
+from required import missing_engine
 
 STUDY = "--infra-study=study"
 SWEEP = ("--infra-multipliers=1,2", "--infra-samples=2", STUDY, "--infra-exit=study")
@@ -145,7 +146,7 @@ def test_the_same_failure_over_and_over_ends_the_run_early(
 def door(tmp_path: Path, one_bench: Bench, docker_backend: Any, monkeypatch: Any) -> Iterator[Any]:
     host = docker_backend.endpoint.host
     if not host.startswith("unix://"):
-        pytest.skip("the engine does not listen on a socket of this host")
+        missing_engine("docker", "it does not listen on a socket of this host")
     door = EngineDoor(host, tmp_path / "door.sock")
     monkeypatch.setenv("DOCKER_HOST", door.address)
     yield door
